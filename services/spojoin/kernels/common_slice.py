@@ -45,8 +45,8 @@ def count_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int) ->
     return counts
 
 
-def sum_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int, weights: I64) -> I64:
-    """The weights of what `count_common` counts, int64 (k, m); weights: int64 (k, n), by arrival."""
+def sum_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int, weights: I64) -> tuple[I64, I64]:
+    """`count_common`, int64 (m,), and the weights of it, int64 (k, m); weights: int64 (k, n), by arrival."""
     below, permutation, bounds, complement = _prepared(ranks, starts, lengths, begin, end)
     matrix, order = build(permutation), np.empty((2, end - begin), np.uint32)
     for p in range(2):
@@ -54,10 +54,11 @@ def sum_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int, weig
     rows = np.ascontiguousarray(weights[:, begin:end])
     orders = [[running(each, row) for each in order] for row in rows]
     matrices = [sum_matrix.build(permutation, row[order[0]], matrix) for row in rows]
-    found = sum_matrix.rectangle_sums(matrix, matrices, orders, end - begin, bounds[0], bounds[1])
+    counts, found = sum_matrix.rectangle_sums(matrix, matrices, orders, end - begin, bounds[0], bounds[1])
+    _leave_out(end - begin, bounds, complement, counts)
     for row, (first, second) in zip(found, orders, strict=True):
         _leave_out_sums(np.array([first.entry, second.entry]), end - begin, bounds, complement, row)
-    return found
+    return counts, found
 
 
 def _prepared(ranks: Two, starts: Two, lengths: Two, begin: int, end: int) -> tuple[U32, U32, I64, NDArray[np.bool_]]:

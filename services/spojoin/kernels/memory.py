@@ -50,7 +50,7 @@ def _unaligned(_context: Any, address: Any) -> Any:
     return types.uint64(address), generate
 
 
-def _prefetched(_context: Any, address: Any) -> Any:
+def _fetched(_context: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, *[cgutils.int32_t] * 3])
         declare: Any = cgutils.get_or_insert_function
@@ -66,7 +66,7 @@ _at: Any = intrinsic(_pointer)
 #: int64 -> uint64: the word that begins at any byte address
 word_at: Any = intrinsic(_unaligned)
 #: int64 -> None: begin to bring the line of an address, which need not exist, into the second-level cache
-prefetch: Any = intrinsic(_prefetched)
+fetch_ahead: Any = intrinsic(_fetched)
 
 
 @inlined

@@ -107,6 +107,7 @@ def running_at(entry: I64, z: int) -> np.int64:
     """The weights of the first z tuples; entry: as of `RunningSums`."""
     width = np.uint64(entry[WIDTH])
     spare = np.uint64(64) - (np.uint64(8) << width)
-    excess = (word_at(entry[EXCESSES] + (np.int64(z) << entry[WIDTH])) << spare) >> spare
-    block = np.int64(z) >> _SHIFT
-    return np.int64(excess) + signed_words(entry[LEASTS], block + 1)[block]
+    excess = (word_at(entry[EXCESSES] + (z << entry[WIDTH])) << spare) >> spare
+    block = z >> _SHIFT
+    least: np.int64 = signed_words(entry[LEASTS], block + 1)[block]
+    return np.int64(excess) + least

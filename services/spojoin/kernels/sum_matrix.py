@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel, popcount
 from spojoin.kernels.lanes import LANES, LINE, bytes_below, line_sum, trace_step, weigh_step
-from spojoin.kernels.memory import located, octets, prefetch, signed_halves, signed_shorts, signed_words
+from spojoin.kernels.memory import fetch_ahead, located, octets, signed_halves, signed_shorts, signed_words
 from spojoin.kernels.running_sums import (
     BLOCK,
     EXCESSES,
@@ -98,7 +98,7 @@ def _build(
     other_values, other_weights = spare[0], spare[1]
     for level in range(count):
         shift = np.uint32(count + 5 - level)
-        node = np.int64(2) << np.int64(shift)
+        node = 64 << (count - level)
         for begin in range(0, len(values), node):
             _part(values, weights, other_values, other_weights, sums, begin, node, shift)
         shorten(sums[:-1], excesses[level], leasts[level])
@@ -120,7 +120,7 @@ def _part(
     shift: np.uint32,
 ) -> None:
     """Part a node's values by a bit, and sum its zeros, without a branch: a one writes the next zero's sum too."""
-    low, high, zero, total = begin, begin + (node >> 1), begin >> 1, np.int64(0)
+    low, high, zero, total = np.int64(begin), np.int64(begin + (node >> 1)), np.int64(begin >> 1), np.int64(0)
     for place in range(begin, begin + node):
         value, weight = values[place], weights[place]
         one = np.int64((value >> shift) & np.uint32(1))
@@ -135,29 +135,38 @@ def _part(
 
 def rectangle_sums(
     matrix: Wavelet, sums: Sequence[SumMatrix], orders: Sequence[Sequence[RunningSums]], n: int, first: I64, second: I64
-) -> I64:
-    """The weights of each probe's rectangle, int64 (k, m), of k rows of weights.
+) -> tuple[I64, I64]:
+    """What each probe's rectangle holds, int64 (m,), and the weights of it, int64 (k, m), of k rows of weights.
 
     orders: by row, the running sums of the order of places, and of that of values; n: the permutation's length
     first, second: int64 (2, m), where the sides begin and end
     """
     entries = np.array([one.entry for one in sums], np.int64).reshape(len(sums), MATRIX_ENTRY)
     of_orders = np.array([[order.entry for order in each] for each in orders], np.int64)
-    found = np.zeros((len(sums), first.shape[1]), np.int64)
+    counts, found = np.zeros(first.shape[1], np.int64), np.zeros((len(sums), first.shape[1]), np.int64)
     visit = np.argsort(second[1] if second[1].min(initial=n) < n else second[0])
     of_orders = of_orders.reshape(len(sums), 2 * RUNNING_ENTRY)
-    _rectangle_sums(matrix.entries, matrix.leaves, entries, of_orders, n, first, second, visit, found)
-    return found
+    _rectangle_sums(matrix.entries, matrix.leaves, entries, of_orders, n, first, second, visit, counts, found)
+    return counts, found
 
 
 @kernel
 def _rectangle_sums(
-    bits: U64, leaves: U8, entries: I64, orders: I64, n: int, first: I64, second: I64, visit: I64, found: I64
+    bits: U64,
+    leaves: U8,
+    entries: I64,
+    orders: I64,
+    n: int,
+    first: I64,
+    second: I64,
+    visit: I64,
+    counts: I64,
+    found: I64,
 ) -> None:
-    m = found.shape[1]
+    m = len(counts)
     states = sum_states(rectangle_states(m).shape[1], len(found))
     sides = (first[0], first[1]), (second[0], second[1])
-    add_weighed((bits, leaves), entries, orders, n, sides[0], sides[1], visit, states, np.zeros(m, np.int64), found)
+    add_weighed((bits, leaves), entries, orders, n, sides[0], sides[1], visit, states, counts, found)
 
 
 @inlined
@@ -310,7 +319,7 @@ def _add_level(entry: I64, level: int, count: int, size: int, n: int, seen: I64,
     for q in range(0, m, LANES):
         weigh_step(excesses, width, leasts, seen, sums, q)
         for _ in range(each):
-            prefetch(ahead)
+            fetch_ahead(ahead)
             ahead += LINE
     return touched
 
