@@ -20,8 +20,8 @@ OPEN_WORDS = 4  # of an open row besides its codes: its number, first partner, o
 PREFIX_BITMAP_BYTES = 32  # one kept prefix each 256 ranks, in chunks of at most 65,536 tuples
 WAVELET_LEVEL_BYTES = 0.25  # 32 bits and their count for each 32 tuples
 WAVELET_LEAF_LEVELS, WAVELET_LEAF_BYTES = 6, 1  # the last levels are a byte a tuple
-WEIGHT_BYTES = 8  # of a tuple and 32 bits of what is summed, by arrival and in each order
-SUM_BYTES, LEAST_SUM_BYTES = 4, 0.25  # a level has those of half the tuples; 2 or 8 bytes for small or large values
+WEIGHT_BYTES = 8  # of a tuple and 32 bits of what is summed, by arrival
+SUM_BYTES, LEAST_SUM_BYTES = 4, 0.25  # an order's, a level's of half the tuples; 2 or 8 bytes for small or large values
 RATING_BYTES = 9  # a code and its kind
 ORDER_BYTES = 20  # of a tuple in an order of values: its offset, code and tie
 RANK_BYTES = 4
@@ -180,7 +180,8 @@ def _answer_bytes(query: Query, levels: int, padding: float, *, is_pair: bool) -
     """What sums and choices add to a tuple in nodes of 2**levels with `padding`: sums of values of 32 bits."""
     depth, orders = levels - WAVELET_LEAF_LEVELS, 1 + is_pair
     lefts = (depth / 2 * (SUM_BYTES + LEAST_SUM_BYTES) + SUM_BYTES) * padding if is_pair else 0
-    summed = sum(measure.is_summed for measure in query.measures) * (WEIGHT_BYTES * (1 + orders) + lefts)
+    running = WEIGHT_BYTES + (SUM_BYTES + LEAST_SUM_BYTES) * orders
+    summed = sum(measure.is_summed for measure in query.measures) * (running + lefts)
     runs = sum(levels - level - 4 for level in range(depth * is_pair + 1)) / LEAST_BLOCK
     least = RANK_BYTES * (depth * is_pair + 1 + runs) * padding
     each = RATING_BYTES + ORDER_BYTES + RANK_BYTES * orders + least

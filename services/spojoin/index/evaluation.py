@@ -12,6 +12,7 @@ from spojoin.index.conditions import RankInterval
 from spojoin.index.node import Node
 from spojoin.kernels import bitmaps, boxes, intervals16, summing, wavelet
 from spojoin.kernels.chosen import Chosen
+from spojoin.kernels.masked import masked_sums
 from spojoin.wire.sums import Sums
 
 I64 = NDArray[np.int64]
@@ -77,11 +78,10 @@ def taken_masked(
 ) -> NodeMatches:
     """Like `taken`, among the offsets [lo, hi), int64 (m,) each, of a node of at most MASKED_MAX tuples."""
     ranks, starts, lengths = _wrapped(node, intervals)
-    counts = intervals16.and_counts(ranks, starts, lengths, *slices)
+    counts, rows = masked_sums(ranks, starts, lengths, *slices, node.weights.rows)
     for number, (one, is_latest) in enumerate(zip(kept, latest, strict=True)):
         order = node.choice_order(number, is_latest=is_latest)
         one.add_masked(order, ranks, (starts, lengths), slices, counts)
-    rows = summing.masked_sums(ranks, starts, lengths, *slices, node.weights.rows)
     return NodeMatches(counts, Sums(node.weights.keys, rows), kept)
 
 

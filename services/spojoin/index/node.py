@@ -10,7 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.work import Work
-from spojoin.kernels import bitmaps, boxes, choosing, counting, least, permutation, sum_matrix, summing, wavelet
+from spojoin.kernels import (
+    bitmaps,
+    boxes,
+    choosing,
+    counting,
+    least,
+    permutation,
+    running_sums,
+    sum_matrix,
+    summing,
+    wavelet,
+)
 from spojoin.kernels.chosen import ValueOrder, order_of
 from spojoin.kernels.composite import Grouping, grouped, nest, refined
 from spojoin.kernels.ranks import SortedKeys, sorted_keys
@@ -23,6 +34,8 @@ U64 = NDArray[np.uint64]
 Unsigned = NDArray[Any]
 #: An order of a node's tuples: by the column of a slot, or, of several, by the first, equal codes by the next, ...
 Place = int | tuple[int, ...]
+#: What an entry of sums or of a choice is of: a key or a choice, the conditions' orders, and the matrix's.
+_Entry = tuple[int, tuple[Place, ...], tuple[Place, Place] | None]
 
 #: Level of a node that was split because windows leave it gradually; it is never merged again.
 LEAVING = -1
@@ -92,8 +105,11 @@ class Node:
     _prefixes: dict[Place, U64] = field(default_factory=dict, init=False)
     _boxes: dict[tuple[int, int, int], boxes.Boxes] = field(default_factory=dict, init=False)
     #: by key and order, the weights of the first tuples in it; by key and matrix, what it needs to sum them
-    _running: dict[tuple[int, Place], I64] = field(default_factory=dict, init=False)
+    _running: dict[tuple[int, Place], running_sums.RunningSums] = field(default_factory=dict, init=False)
     _sum_matrices: dict[tuple[int, Place, Place], sum_matrix.SumMatrix] = field(default_factory=dict, init=False)
+    #: by key or choice, orders and matrix, what `sum_entry` and `choice_entry` give
+    _sum_entries: dict[_Entry, list[int]] = field(default_factory=dict, init=False)
+    _choice_entries: dict[_Entry, list[int]] = field(default_factory=dict, init=False)
     #: by choice, its order; by choice and order or matrix, its tuples' ranks and what finds the first of them
     _orders: dict[int, ValueOrder] = field(default_factory=dict, init=False)
     _order_ranks: dict[tuple[int, Place], NDArray[np.uint32]] = field(default_factory=dict, init=False)
@@ -222,17 +238,21 @@ class Node:
 
     def sum_entry(self, key: int, orders: Sequence[Place], pair: tuple[Place, Place] | None) -> list[int]:
         """The addresses, for `summing.sums`, of the structures by which one key's weights are summed."""
-        at = int(np.searchsorted(self.weights.keys, key))
-        if at == len(self.weights.keys) or self.weights.keys[at] != key:
-            return [0] * summing.ENTRY
-        weights = self.weights.rows[at]
-        matrix = None if pair is None else self._sum_matrix(key, *pair, weights)
-        return summing.row_entry([self._running_sums(key, place, weights) for place in orders], matrix)
+        named = key, tuple(orders), pair
+        if named not in self._sum_entries:
+            at = int(np.searchsorted(self.weights.keys, key))
+            if at == len(self.weights.keys) or self.weights.keys[at] != key:
+                return [0] * summing.ENTRY
+            weights = self.weights.rows[at]
+            matrix = None if pair is None else self._sum_matrix(key, *pair, weights)
+            running = [self._running_sums(key, place, weights) for place in orders]
+            self._sum_entries[named] = summing.row_entry(running, matrix)
+        return self._sum_entries[named]
 
-    def _running_sums(self, key: int, place: Place, weights: I64) -> I64:
+    def _running_sums(self, key: int, place: Place, weights: I64) -> running_sums.RunningSums:
         if (key, place) not in self._running:
             began_s = self.work.timer()
-            self._running[key, place] = sum_matrix.running(self.order(place), weights)
+            self._running[key, place] = running_sums.running(self.order(place), weights)
             self.work.built(began_s)
         return self._running[key, place]
 
@@ -258,10 +278,14 @@ class Node:
         self, number: int, orders: Sequence[Place], pair: tuple[Place, Place] | None, *, is_latest: bool
     ) -> list[int]:
         """The addresses, for `choosing.chosen`, of the structures by which the first tuples of an order are found."""
-        order = self.choice_order(number, is_latest=is_latest)
-        ranks = [self._ranks_of(number, order, place) for place in orders]
-        matrix = self._least_matrix(number, order, orders[0], pair)
-        return choosing.order_entry(order, ranks, matrix, None if pair is None else self._mapped(*pair))
+        named = number, tuple(orders), pair
+        if named not in self._choice_entries:
+            order = self.choice_order(number, is_latest=is_latest)
+            ranks = [self._ranks_of(number, order, place) for place in orders]
+            matrix = self._least_matrix(number, order, orders[0], pair)
+            mapped = None if pair is None else self._mapped(*pair)
+            self._choice_entries[named] = choosing.order_entry(order, ranks, matrix, mapped)
+        return self._choice_entries[named]
 
     def _ranks_of(self, number: int, order: ValueOrder, place: Place) -> NDArray[np.uint32]:
         """The ranks of a choice's tuples in another order."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from spojoin.kernels import sum_matrix
 from spojoin.kernels.compile import kernel
+from spojoin.kernels.running_sums import running, running_at
 from spojoin.kernels.wavelet import build, rectangle_counts
 
 I64 = NDArray[np.int64]
@@ -44,19 +45,20 @@ def count_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int) ->
     return counts
 
 
-def sum_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int, weights: I64) -> I64:
-    """The weights of what `count_common` counts, int64 (k, m); weights: int64 (k, n), by arrival."""
+def sum_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int, weights: I64) -> tuple[I64, I64]:
+    """`count_common`, int64 (m,), and the weights of it, int64 (k, m); weights: int64 (k, n), by arrival."""
     below, permutation, bounds, complement = _prepared(ranks, starts, lengths, begin, end)
     matrix, order = build(permutation), np.empty((2, end - begin), np.uint32)
     for p in range(2):
         order[p, below[p, ranks[p][begin:end]]] = np.arange(end - begin, dtype=np.uint32)
     rows = np.ascontiguousarray(weights[:, begin:end])
-    running = [[sum_matrix.running(each, row) for each in order] for row in rows]
+    orders = [[running(each, row) for each in order] for row in rows]
     matrices = [sum_matrix.build(permutation, row[order[0]], matrix) for row in rows]
-    found = sum_matrix.rectangle_sums(matrix, matrices, running, end - begin, bounds[0], bounds[1])
-    for row, (first, second) in zip(found, running, strict=True):
-        _leave_out_sums(first, second, bounds, complement, row)
-    return found
+    counts, found = sum_matrix.rectangle_sums(matrix, matrices, orders, end - begin, bounds[0], bounds[1])
+    _leave_out(end - begin, bounds, complement, counts)
+    for row, (first, second) in zip(found, orders, strict=True):
+        _leave_out_sums(np.array([first.entry, second.entry]), end - begin, bounds, complement, row)
+    return counts, found
 
 
 def _prepared(ranks: Two, starts: Two, lengths: Two, begin: int, end: int) -> tuple[U32, U32, I64, NDArray[np.bool_]]:
@@ -111,14 +113,17 @@ def _leave_out(n: int, bounds: I64, complement: NDArray[np.bool_], counts: I64) 
 
 
 @kernel
-def _leave_out_sums(first: I64, second: I64, bounds: I64, complement: NDArray[np.bool_], sums: I64) -> None:
-    """As `_leave_out`; first, second: the running sums of both orders."""
+def _leave_out_sums(orders: I64, n: int, bounds: I64, complement: NDArray[np.bool_], sums: I64) -> None:
+    """As `_leave_out`; orders: int64 (2, RUNNING_ENTRY), the running sums of both orders of n tuples."""
+    first, second = orders[0], orders[1]
     for q in range(len(sums)):
-        in_first = first[bounds[0, 1, q]] - first[bounds[0, 0, q]]
-        in_second = second[bounds[1, 1, q]] - second[bounds[1, 0, q]]
+        if not (complement[0, q] or complement[1, q]):
+            continue
+        in_first = running_at(first, bounds[0, 1, q]) - running_at(first, bounds[0, 0, q])
+        in_second = running_at(second, bounds[1, 1, q]) - running_at(second, bounds[1, 0, q])
         if complement[0, q] and complement[1, q]:
-            sums[q] += first[len(first) - 1] - in_first - in_second
+            sums[q] += running_at(first, n) - in_first - in_second
         elif complement[0, q]:
             sums[q] = in_second - sums[q]
-        elif complement[1, q]:
+        else:
             sums[q] = in_first - sums[q]

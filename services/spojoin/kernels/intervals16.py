@@ -105,18 +105,18 @@ def and_counts(
     if len(ranks) == 2:
         return _counts_of_two(ranks, starts, lengths, slice_lo, slice_hi)
     if len(ranks) == 1:
-        return _scan(ranks, starts, lengths, slice_lo, slice_hi)
+        return scan_counts(ranks, starts, lengths, slice_lo, slice_hi)
     few = len(ranks[0]) // _RARE
     shortest = reduce(np.minimum, lengths)
     rare = np.flatnonzero(shortest <= few)
     if len(rare) < _RARE_PROBES_MIN:
-        return _scan(ranks, starts, lengths, slice_lo, slice_hi)
+        return scan_counts(ranks, starts, lengths, slice_lo, slice_hi)
     counts = np.empty(len(slice_lo), np.int64)
     _count_rarest(ranks, np.stack(starts), np.stack(lengths), (slice_lo, slice_hi), rare, counts)
     others = np.flatnonzero(shortest > few)
     if len(others) > 0:
         some_starts, some_lengths = [s[others] for s in starts], [n[others] for n in lengths]
-        counts[others] = _scan(ranks, some_starts, some_lengths, slice_lo[others], slice_hi[others])
+        counts[others] = scan_counts(ranks, some_starts, some_lengths, slice_lo[others], slice_hi[others])
     return counts
 
 
@@ -129,12 +129,12 @@ def _counts_of_two(
     """
     begin, end = common_slice(slice_lo, slice_hi)
     if begin == end:
-        return _scan(ranks, starts, lengths, slice_lo, slice_hi)
+        return scan_counts(ranks, starts, lengths, slice_lo, slice_hi)
     first, second = ranks
     counts = count_common((first, second), (starts[0], starts[1]), (lengths[0], lengths[1]), begin, end)
     if (slice_lo < begin).any():
-        counts += _scan(ranks, starts, lengths, slice_lo, np.full_like(slice_hi, begin))
-    counts += _scan(ranks, starts, lengths, np.full_like(slice_lo, end), slice_hi)
+        counts += scan_counts(ranks, starts, lengths, slice_lo, np.full_like(slice_hi, begin))
+    counts += scan_counts(ranks, starts, lengths, np.full_like(slice_lo, end), slice_hi)
     return counts
 
 
@@ -150,7 +150,10 @@ def _count_rarest(
     _count_candidates(orders, stored, starts, lengths, slices[0], slices[1], probes, counts)
 
 
-def _scan(ranks: Sequence[U16], starts: Sequence[U16], lengths: Sequence[U16], slice_lo: I64, slice_hi: I64) -> I64:
+def scan_counts(
+    ranks: Sequence[U16], starts: Sequence[U16], lengths: Sequence[U16], slice_lo: I64, slice_hi: I64
+) -> I64:
+    """`and_counts`, tuple by tuple."""
     counts = np.empty(len(slice_lo), np.int64)
     match len(ranks):
         case 1:

@@ -20,6 +20,8 @@ from numba.extending import intrinsic
 LANES = 8
 #: Bytes of a cache line.
 LINE = 64
+#: Numbers of 16 bits in a 512-bit register.
+SHORTS = 32
 
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, LANES)
@@ -27,6 +29,7 @@ _POINTERS = ir.VectorType(_WORD.as_pointer(), LANES)
 _MASK = ir.VectorType(ir.IntType(1), LANES)
 _MASK_BITS = ir.IntType(LANES)
 _BYTE = ir.IntType(8)
+_SHORT = ir.IntType(16)
 _HALF = ir.IntType(32)
 _INDEX = ir.IntType(32)
 
@@ -34,6 +37,12 @@ _INDEX = ir.IntType(32)
 def _declared(module: Any, signature: Any, name: str) -> Any:
     declare: Any = cgutils.get_or_insert_function
     return declare(module, signature, name)
+
+
+def _held(builder: Any, value: Any) -> Any:
+    """A variable of a loop."""
+    allocate: Any = cgutils.alloca_once_value
+    return allocate(builder, value)
 
 
 class _Emitter:
@@ -193,6 +202,45 @@ def _line_sum(_context: Any, leaf: Any, at: Any, within: Any) -> Any:
     return types.int64(leaf, types.int64, types.uint64), generate
 
 
+def _sum_admitted(
+    _context: Any, first: Any, second: Any, weights: Any, end: Any, start0: Any, length0: Any, start1: Any, length1: Any
+) -> Any:
+    """Numbers of 16 bits lie in lanes of 32 by two: the lower and the upper ones are added up apart."""
+    shorts, halves = ir.VectorType(_SHORT, SHORTS), ir.VectorType(_HALF, SHORTS // 2)
+
+    def splat(builder: Any, scalar: Any) -> Any:
+        single = builder.insert_element(ir.Constant(shorts, ir.Undefined), scalar, _INDEX(0))
+        return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(_INDEX, SHORTS), [0] * SHORTS))
+
+    def total(builder: Any, lanes: Any) -> Any:
+        name = f"llvm.vector.reduce.add.v{SHORTS // 2}i32"
+        add = _declared(builder.module, ir.FunctionType(_HALF, [halves]), name)
+        return builder.zext(builder.call(add, [builder.load(lanes)]), _WORD)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        e, b = _Emitter(context, builder), builder
+        bases = [e.data(signature.args[i], arguments[i]) for i in range(3)]
+        ends = [splat(b, each) for each in arguments[4:]]
+        nothing: list[Any] = [*[ir.Constant(halves, [0] * (SHORTS // 2))] * 2, _WORD(0)]
+        low, high, count = (_held(b, each) for each in nothing)
+        with cgutils.for_range_slice(b, _WORD(0), arguments[3], _WORD(SHORTS)) as (at, _):
+            stored = [b.load(b.bitcast(b.gep(base, [at]), shorts.as_pointer())) for base in bases]
+            for each in stored:
+                each.align = 2
+            inside = [b.icmp_unsigned("<", b.sub(stored[i], ends[2 * i]), ends[2 * i + 1]) for i in (0, 1)]
+            both = b.and_(*inside)
+            pairs = b.bitcast(b.select(both, stored[2], ir.Constant(shorts, [0] * SHORTS)), halves)
+            b.store(b.add(b.load(low), b.and_(pairs, ir.Constant(halves, [0xFFFF] * (SHORTS // 2)))), low)
+            b.store(b.add(b.load(high), b.lshr(pairs, ir.Constant(halves, [16] * (SHORTS // 2)))), high)
+            b.store(b.add(b.load(count), b.zext(b.ctpop(b.bitcast(both, ir.IntType(SHORTS))), _WORD)), count)
+        found = [b.load(count), b.add(total(b, low), total(b, high))]
+        return context.make_tuple(b, signature.return_type, found)
+
+    short = types.uint16
+    pair: Any = types.Tuple
+    return pair((types.int64, types.int64))(first, second, weights, types.int64, short, short, short, short), generate
+
+
 def _range_step(_context: Any, row: Any, states: Any, at: Any, shift: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         e, b = _Emitter(context, builder), builder
@@ -330,6 +378,10 @@ trace_step: Any = intrinsic(_trace_step)
 weigh_step: Any = intrinsic(_weigh_step)
 #: (leaf, at, within) -> the sum of those of leaf[at : at + LINE], of 16, 32 or 64 bits, whose bit is set in the uint64
 line_sum: Any = intrinsic(_line_sum)
+#: (first, second, weights, end, start0, length0, start1, length1) -> how many of the first `end`, a multiple of SHORTS,
+#: of two arrays of ranks lie in both wrapped intervals, as in `intervals16`, and what these weigh; all uint16, at most
+#: 2**16 of them
+sum_admitted: Any = intrinsic(_sum_admitted)
 #: (row, states, at, shift): `wavelet_step` for ranges of places, where `states` is a tuple of the int64 arrays lows,
 #: highs, caps and totals
 range_step: Any = intrinsic(_range_step)

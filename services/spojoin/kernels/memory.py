@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import carray  # type: ignore[attr-defined]
 from numba.core import cgutils, types
 from numba.extending import intrinsic
@@ -24,6 +25,9 @@ U64 = NDArray[np.uint64]
 U32 = NDArray[np.uint32]
 U8 = NDArray[np.uint8]
 
+#: LLVM's name for it among the levels of locality.
+_SECOND_LEVEL = 2
+
 
 def located(array: NDArray[Any]) -> tuple[int, int]:
     """A contiguous array's address and its number of elements."""
@@ -37,7 +41,32 @@ def _pointer(_context: Any, address: Any) -> Any:
     return types.voidptr(address), generate
 
 
+def _unaligned(_context: Any, address: Any) -> Any:
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        word = builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
+        word.align = 1
+        return word
+
+    return types.uint64(address), generate
+
+
+def _fetched(_context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, *[cgutils.int32_t] * 3])
+        declare: Any = cgutils.get_or_insert_function
+        function = declare(builder.module, kind, "llvm.prefetch.p0")
+        pointer = builder.inttoptr(arguments[0], cgutils.voidptr_t)
+        builder.call(function, [pointer, *(cgutils.int32_t(each) for each in (0, _SECOND_LEVEL, 1))])
+        return context.get_dummy_value()
+
+    return types.void(address), generate
+
+
 _at: Any = intrinsic(_pointer)
+#: int64 -> uint64: the word that begins at any byte address
+word_at: Any = intrinsic(_unaligned)
+#: int64 -> None: begin to bring the line of an address, which need not exist, into the second-level cache
+fetch_ahead: Any = intrinsic(_fetched)
 
 
 @inlined

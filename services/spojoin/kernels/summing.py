@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.kernels.common_slice import common_slice, sum_common
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.counting import (
     CONDITIONS_MAX,
@@ -29,27 +28,24 @@ from spojoin.kernels.counting import (
     room,
     search_node,
 )
-from spojoin.kernels.memory import levels, located, octets, signed_words
+from spojoin.kernels.memory import levels, octets
+from spojoin.kernels.running_sums import RUNNING_ENTRY, RunningSums, running_at
 from spojoin.kernels.sum_matrix import MATRIX_ENTRY, SumMatrix, add_weighed, sum_states
 
 I64 = NDArray[np.int64]
 U32 = NDArray[np.uint32]
-U16 = NDArray[np.uint16]
 
 #: Words of a row's entry in a node's directory: the running sums of the orders of both conditions, then the matrix's;
 #: zeros where the node's tuples all weigh nothing, or where a direction has no such condition.
-ENTRY = CONDITIONS_MAX + MATRIX_ENTRY
-#: Stored tuples that are weighed at once: the masks of so many stay in the cache.
-_BLOCK = 2048
-#: The greatest absolute weight of which a block's fit 32 bits together.
-_NARROW_MAX = (1 << 31) // _BLOCK - 1
+_ORDERS = CONDITIONS_MAX * RUNNING_ENTRY
+ENTRY = _ORDERS + MATRIX_ENTRY
 
 
-def row_entry(orders: Sequence[I64], matrix: SumMatrix | None) -> list[int]:
+def row_entry(orders: Sequence[RunningSums], matrix: SumMatrix | None) -> list[int]:
     """A row's entry in a node's directory: the running sums of the conditions' orders, and of their matrix."""
-    addresses = [located(order)[0] for order in orders]
+    of_orders = [word for order in orders for word in order.entry]
     of_matrix = [0] * MATRIX_ENTRY if matrix is None else matrix.entry
-    return [*addresses, *[0] * (CONDITIONS_MAX - len(addresses)), *of_matrix]
+    return [*of_orders, *[0] * (_ORDERS - len(of_orders)), *of_matrix]
 
 
 def sums(nodes: I64, entries: I64, plan: CountPlan, m: int) -> tuple[I64, I64]:
@@ -70,37 +66,6 @@ def sums(nodes: I64, entries: I64, plan: CountPlan, m: int) -> tuple[I64, I64]:
         weights,
     )
     return totals, weights
-
-
-def masked_sums(
-    ranks: Sequence[U16], starts: Sequence[U16], lengths: Sequence[U16], slice_lo: I64, slice_hi: I64, weights: I64
-) -> I64:
-    """The weights, int64 (k, m), of what `intervals16.and_counts` counts; weights: int64 (k, n)."""
-    if not len(weights):
-        return np.zeros((0, len(slice_lo)), np.int64)
-    begin, end = common_slice(slice_lo, slice_hi) if len(ranks) == 2 else (0, 0)
-    if begin == end:
-        return _scanned(ranks, starts, lengths, slice_lo, slice_hi, weights)
-    first, second = ranks
-    found = sum_common((first, second), (starts[0], starts[1]), (lengths[0], lengths[1]), begin, end, weights)
-    if (slice_lo < begin).any():
-        found += _scanned(ranks, starts, lengths, slice_lo, np.full_like(slice_hi, begin), weights)
-    found += _scanned(ranks, starts, lengths, np.full_like(slice_lo, end), slice_hi, weights)
-    return found
-
-
-def _scanned(
-    ranks: Sequence[U16], starts: Sequence[U16], lengths: Sequence[U16], slice_lo: I64, slice_hi: I64, weights: I64
-) -> I64:
-    found = np.zeros((len(weights), len(slice_lo)), np.int64)
-    if len(ranks) == 2 and max(weights.max(initial=0), -weights.min(initial=0)) <= _NARROW_MAX:
-        narrow = weights.astype(np.int32)
-        of_two = ranks[0], ranks[1], starts[0], starts[1], lengths[0], lengths[1]
-        _add_masked_narrow(*of_two, slice_lo, slice_hi, narrow, found)
-    else:
-        stacked = np.stack(ranks), np.stack(starts), np.stack(lengths)
-        _add_masked(*stacked, slice_lo, slice_hi, np.ascontiguousarray(weights), found)
-    return found
 
 
 def listed_sums(begins: I64, lengths: I64, places: I64, weights: I64) -> I64:
@@ -159,7 +124,7 @@ def _overlap(
     matrix = matrices[at * MATRIX : (at + 1) * MATRIX]
     bits, leaves = levels(matrix[0], matrix[1], matrix[2]), octets(matrix[3], matrix[4])
     first, second = (ends[0, 0], ends[0, 1]), (ends[1, 0], ends[1, 1])
-    orders, of_matrices = entries[:, :CONDITIONS_MAX], entries[:, CONDITIONS_MAX:]
+    orders, of_matrices = entries[:, :_ORDERS], entries[:, _ORDERS:]
     add_weighed((bits, leaves), of_matrices, orders, n, first, second, visit, states, both, overlaps)
 
 
@@ -179,18 +144,19 @@ def _weigh(
     overlap: of both conditions, where they are on two orders; overwritten
     """
     x, y = direction[SIGN], direction[SIGN + 1]
-    first = signed_words(entry[0], n + 1)
-    second = signed_words(entry[1] if entry[1] != 0 else entry[0], n + 1)
+    first = entry[:RUNNING_ENTRY]
+    second = entry[RUNNING_ENTRY:_ORDERS] if entry[RUNNING_ENTRY] != 0 else first
     whole, in_first, in_second = alone(direction, group, ends, has)
     for (sign, begins, stops), order in ((whole, first), (in_first, first), (in_second, second)):
         if sign != 0:
             for q in range(len(total)):
-                total[q] += sign * (order[stops[q]] - order[begins[q]])
+                total[q] += sign * (running_at(order, stops[q]) - running_at(order, begins[q]))
     if x * y != 0:
         if direction[MATRIX_AT] < 0:
             for q in range(len(overlap)):
                 begin = max(ends[0, 0, q], ends[1, 0, q])
-                overlap[q] = first[max(begin, min(ends[0, 1, q], ends[1, 1, q]))] - first[begin]
+                end = max(begin, min(ends[0, 1, q], ends[1, 1, q]))
+                overlap[q] = running_at(first, end) - running_at(first, begin)
         _leave_others(n, first, group, has, overlap)
         for q in range(len(total)):
             total[q] += x * y * overlap[q]
@@ -201,56 +167,10 @@ def _leave_others(n: int, sums: I64, group: I64, has: NDArray[np.bool_], overlap
     """As in `counting`: what lies outside the group where neither condition has an end."""
     if not (has[0, 0] or has[1, 0]):
         for q in range(len(overlap)):
-            overlap[q] -= sums[group[0, q]]
+            overlap[q] -= running_at(sums, group[0, q])
     if not (has[0, 1] or has[1, 1]):
         for q in range(len(overlap)):
-            overlap[q] -= sums[n] - sums[group[1, q]]
-
-
-@kernel
-def _add_masked(ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I64, weights: I64, found: I64) -> None:
-    holds = np.empty(_BLOCK, np.int64)
-    for q in range(len(slice_lo)):
-        for begin in range(slice_lo[q], slice_hi[q], _BLOCK):
-            end = min(begin + _BLOCK, slice_hi[q])
-            masks = holds[: end - begin]
-            masks[:] = -1
-            for p in range(len(ranks)):
-                stored, start, length = ranks[p, begin:end], starts[p, q], lengths[p, q]
-                for j in range(len(stored)):
-                    masks[j] &= -np.int64(np.uint16(stored[j] - start) < length)
-            for k in range(len(weights)):
-                of_block, total = weights[k, begin:end], np.int64(0)
-                for j in range(len(of_block)):
-                    total += of_block[j] & masks[j]
-                found[k, q] += total
-
-
-@kernel
-def _add_masked_narrow(
-    r0: U16, r1: U16, s0: U16, s1: U16, l0: U16, l1: U16,
-    slice_lo: I64, slice_hi: I64, weights: NDArray[np.int32], found: I64,
-) -> None:  # fmt: skip
-    """As `_add_masked` of two predicates, where a block's weights fit 32 bits together."""
-    for k in range(len(weights)):
-        row = weights[k]
-        for q in range(len(slice_lo)):
-            total = np.int64(0)
-            for begin in range(slice_lo[q], slice_hi[q], _BLOCK):
-                end = min(begin + _BLOCK, slice_hi[q])
-                total += _block_sum(r0[begin:end], r1[begin:end], s0[q], s1[q], l0[q], l1[q], row[begin:end])
-            found[k, q] += total
-
-
-@inlined
-def _block_sum(
-    stored0: U16, stored1: U16, start0: int, start1: int, length0: int, length1: int, weights: NDArray[np.int32]
-) -> np.int64:
-    total = np.int32(0)
-    for j in range(len(stored0)):
-        both = (np.uint16(stored0[j] - start0) < length0) & (np.uint16(stored1[j] - start1) < length1)
-        total = np.int32(total + np.int32(both) * weights[j])
-    return np.int64(total)
+            overlap[q] -= running_at(sums, n) - running_at(sums, group[1, q])
 
 
 @kernel

@@ -10,9 +10,9 @@ import numpy as np
 
 from spojoin.kernels.chosen import Chosen, ValueOrder, listed
 from spojoin.kernels.intervals16 import and_collect, and_counts
+from spojoin.kernels.masked import masked_sums
 from spojoin.kernels.pieces import IN_TURN, TaskRunner, shares
 from spojoin.kernels.segments import before
-from spojoin.kernels.summing import masked_sums
 from spojoin.wire.records import I64, U16
 
 #: Stored tuples compared with a probe from which threads pay: fewer take less time than to wake one.
@@ -48,8 +48,8 @@ class Asked:
         """How many stored tuples satisfy all predicates, int64 (m,)."""
         return and_counts(self.positions, self.starts, self.lengths, self.lower, self.upper)
 
-    def sums(self, weights: I64) -> I64:
-        """The sums of the weights of these, int64 (k, m); weights: int64 (k, n)."""
+    def sums(self, weights: I64) -> tuple[I64, I64]:
+        """The counts, and the sums of the weights of these, int64 (k, m); weights: int64 (k, n)."""
         return masked_sums(self.positions, self.starts, self.lengths, self.lower, self.upper, weights)
 
     def choose(self, counts: I64, orders: Sequence[ValueOrder], count: int) -> list[Chosen]:
@@ -73,11 +73,11 @@ def counted(asked: Sequence[Asked], runner: TaskRunner) -> list[I64]:
     return np.split(np.concatenate(counts), np.cumsum([len(one) for one in asked])[:-1])
 
 
-def summed(asked: Asked, weights: I64, runner: TaskRunner) -> I64:
-    """The sums of one direction, its probes shared out: int64 (k, m); weights: int64 (k, n)."""
+def summed(asked: Asked, weights: I64, runner: TaskRunner) -> tuple[I64, I64]:
+    """Counts, int64 (m,), and sums, int64 (k, m), of one direction, its probes shared out; weights: int64 (k, n)."""
     runner = worthwhile([asked], runner)
-    pieces = [partial(asked[share].sums, weights) for share in shares(len(asked), runner.threads)]
-    return np.concatenate(runner.each(pieces), axis=1)
+    found = runner.each([partial(asked[share].sums, weights) for share in shares(len(asked), runner.threads)])
+    return np.concatenate([counts for counts, _ in found]), np.concatenate([sums for _, sums in found], axis=1)
 
 
 def chosen(

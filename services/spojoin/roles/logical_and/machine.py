@@ -140,12 +140,11 @@ class LogicalAndMachine(Machine):
 
     def _matches(self, frame: Frame, asked: list[Asked]) -> tuple[Matches, ...]:
         if not self._query.lists_pairs:
-            counts = counted(asked, self._runner)
             if self._weigher is None and self._rater is None:
-                return tuple(map(Matches, counts))
-            offsets, partners = (None, None) if self._rater is None else self._chosen(frame, asked[0], counts[0])
-            sums = None if self._weigher is None else self._sums(frame, asked[0])
-            return (Matches(counts[0], offsets, partners, sums),)
+                return tuple(map(Matches, counted(asked, self._runner)))
+            counts, sums = self._summed(frame, asked[0])
+            offsets, partners = (None, None) if self._rater is None else self._chosen(frame, asked[0], counts)
+            return (Matches(counts, offsets, partners, sums),)
         runner, limit = worthwhile(asked, self._runner), self._query.part_limit
         each = list(zip(self._query.directions, asked, strict=True))
         found = runner.each([partial(_found, one, limit, lists=self._query.lists(which)) for which, one in each])
@@ -154,10 +153,14 @@ class LogicalAndMachine(Machine):
             for direction, (counts, offsets, places) in zip(self._query.directions, found, strict=True)
         )
 
-    def _sums(self, frame: Frame, asked: Asked) -> Sums:
+    def _summed(self, frame: Frame, asked: Asked) -> tuple[I64, Sums | None]:
+        """Counts int64 (m,), and sums where there are measures."""
+        if self._weigher is None:
+            return counted([asked], self._runner)[0], None
         weights = self._weights.since(frame.slices[-1].handover_index)
         stored = weights.rows[:, : len(asked.positions[0])]
-        return Sums(weights.keys, summed(asked, stored, self._runner))
+        counts, sums = summed(asked, stored, self._runner)
+        return counts, Sums(weights.keys, sums)
 
     def _chosen(self, frame: Frame, asked: Asked, counts: I64) -> tuple[I64, I64]:
         """Offsets and partners; counts: int64 (m,), how many each probe has."""
