@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -10,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  (Spark's own convention)
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from loadgen.check import rows
+from loadgen.check.ordering import Place
 from loadgen.check.reading import READ_TASKS, CheckedTopics, dead_letters, read_rows, read_topic
 from loadgen.check.results import BEGIN, END, FRAME
 from loadgen.check.table_files import files_of, messages_of
@@ -62,15 +64,19 @@ def table_source(spark: SparkSession, stream: Stream, topics: CheckedTopics) -> 
         return file_table(spark, stream, [topics.folder / stream.table.file, *topics.table_files])
     topic = topics.input_of(stream)
     messages = read_topic(spark, topics.kafka, topic, READ_TASKS)
-    parsed = read_rows(with_values(messages), stream, topics.columns_of(stream), needs_time=False)
+    return topic_table(messages, topic, stream, topics.columns_of(stream), dead_letters(spark, stream, topics))
+
+
+def topic_table(
+    messages: DataFrame, topic: str, stream: Stream, columns: list[str], letters: Mapping[Place, str]
+) -> TopicTable:
+    """The table that a topic's messages make; `columns` are those of CSV lines."""
+    # A message without a value takes its key's rows away, and has none.
+    with_values = messages.where("length(value) > 0").select(*rows.MESSAGE)
+    parsed = read_rows(with_values, stream, columns, needs_time=False)
     crc = F.crc32(F.coalesce("value", F.lit(b""))).alias("crc")
     read = messages.select("partition", "offset", "key", crc).toArrow().cast(TOPIC_SCHEMA)
-    return TopicTable(topic, read, parsed, dead_letters(spark, stream, topics))
-
-
-def with_values(messages: DataFrame) -> DataFrame:
-    """The messages that have a value: one without takes its key's rows away."""
-    return messages.where("length(value) > 0").select(*rows.MESSAGE)
+    return TopicTable(topic, read, parsed, letters)
 
 
 def file_table(spark: SparkSession, stream: Stream, paths: list[Path]) -> FileTable:

@@ -50,7 +50,8 @@ class TableVersion:
         if not checkpoint:
             return None
         read = tuple((partition, offset) for partition, offset in _READ.iter_unpack(checkpoint[_LAYOUT.size :]))
-        return cls(*_LAYOUT.unpack_from(checkpoint), read)
+        first, end, content = _LAYOUT.unpack_from(checkpoint)
+        return cls(first, end, content, read)
 
 
 @dataclass(frozen=True, slots=True)
