@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from loadgen.check.ordering import NOBODY, Ordered, StreamRows
 from loadgen.check.table_log import FrameHead, NamedVersion
-from loadgen.check.table_versions import TableSource
+from loadgen.check.table_versions import VersionSource
 from loadgen.check.verdict import Verdict
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
@@ -29,18 +29,18 @@ class TableLog(NamedTuple):
     """
 
     heads: Sequence[FrameHead]
-    source: TableSource
+    source: VersionSource
     answers: Mapping[int, int]
 
 
-class Span(NamedTuple):
+class Stretch(NamedTuple):
     """Rows of a version among all right rows: [first, end)."""
 
     first: int
     end: int
 
 
-_NOTHING = Span(0, 0)
+_NOTHING = Stretch(0, 0)
 
 
 def ordered_by_log(query: Query, log: TableLog, lefts: int, verdict: Verdict) -> tuple[Ordered, StreamRows]:
@@ -151,7 +151,7 @@ class _Replay:
         own = slice(first, first + len(rows))
         self._stream[own], self._index[own] = RIGHT, self._rights + np.arange(len(rows))
         self._right.append(rows)
-        self._current = Span(self._rights, self._rights + len(rows))
+        self._current = Stretch(self._rights, self._rights + len(rows))
         self._rights += len(rows)
 
     def _check_end(self) -> None:

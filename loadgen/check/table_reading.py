@@ -17,7 +17,7 @@ from loadgen.check.results import BEGIN, END, FRAME
 from loadgen.check.table_files import files_of, messages_of
 from loadgen.check.table_log import LOG_MESSAGE, LOG_SCHEMA, FrameHead, accepted, read_log
 from loadgen.check.table_order import TableLog
-from loadgen.check.table_versions import TOPIC_SCHEMA, FileTable, TableSource, TopicTable
+from loadgen.check.table_versions import TOPIC_SCHEMA, FileVersions, TopicVersions, VersionSource
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query, Stream
 from spojoin.protocol.topology import Topic, topic_name
@@ -57,7 +57,7 @@ def _number(header: str) -> Column:
     return F.expr(f"CAST(CAST(filter(headers, h -> h.key = '{header}')[0].value AS STRING) AS BIGINT)")
 
 
-def table_source(spark: SparkSession, stream: Stream, topics: CheckedTopics) -> TableSource:
+def table_source(spark: SparkSession, stream: Stream, topics: CheckedTopics) -> VersionSource:
     """Where the table's rows come from, with all its rows."""
     assert stream.table is not None, "only a table has a source"
     if stream.table.file is not None:
@@ -69,17 +69,17 @@ def table_source(spark: SparkSession, stream: Stream, topics: CheckedTopics) -> 
 
 def topic_table(
     messages: DataFrame, topic: str, stream: Stream, columns: list[str], letters: Mapping[Place, str]
-) -> TopicTable:
+) -> TopicVersions:
     """The table that a topic's messages make; `columns` are those of CSV lines."""
     # A message without a value takes its key's rows away, and has none.
     with_values = messages.where("length(value) > 0").select(*rows.MESSAGE)
     parsed = read_rows(with_values, stream, columns, needs_time=False)
     crc = F.crc32(F.coalesce("value", F.lit(b""))).alias("crc")
     read = messages.select("partition", "offset", "key", crc).toArrow().cast(TOPIC_SCHEMA)
-    return TopicTable(topic, read, parsed, letters)
+    return TopicVersions(topic, read, parsed, letters)
 
 
-def file_table(spark: SparkSession, stream: Stream, paths: list[Path]) -> FileTable:
+def file_table(spark: SparkSession, stream: Stream, paths: list[Path]) -> FileVersions:
     """The table that was one of these files, or of these patterns."""
     versions = [files_of(path) for path in paths]
     read = [
@@ -88,4 +88,4 @@ def file_table(spark: SparkSession, stream: Stream, paths: list[Path]) -> FileTa
         for offset, message in enumerate(each for file in files for each in messages_of(file, stream))
     ]
     messages = spark.createDataFrame(read, _ROWS)
-    return FileTable(versions, read_rows(messages, stream, list(stream.schema), needs_time=False))
+    return FileVersions(versions, read_rows(messages, stream, list(stream.schema), needs_time=False))

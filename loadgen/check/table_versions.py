@@ -32,7 +32,7 @@ class VersionRows(NamedTuple):
     fault: str | None = None
 
 
-class TableSource(Protocol):
+class VersionSource(Protocol):
     """Where the rows of a table come from. rows: all that can be read, filtered or not; letters: of refused ones."""
 
     rows: StreamRows
@@ -47,7 +47,7 @@ class TableSource(Protocol):
         ...
 
 
-class TopicTable:
+class TopicVersions:
     """The messages that a topic still has (TOPIC_SCHEMA), with the rows that were read of them and the dead letters."""
 
     def __init__(self, topic: str, messages: pa.Table, parsed: StreamRows, letters: Mapping[Place, str]) -> None:
@@ -143,7 +143,7 @@ def _number(digest: hashlib.blake2b) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-class FileTable:
+class FileVersions:
     """Files that the table was, each version's together; the partition of their rows is the version's number here."""
 
     def __init__(self, versions: Sequence[Sequence[Path]], rows: StreamRows) -> None:

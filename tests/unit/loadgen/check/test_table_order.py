@@ -15,7 +15,7 @@ from loadgen.check.judging import settle_rejects
 from loadgen.check.ordering import NOBODY, Ordered, Place, StreamRows
 from loadgen.check.table_log import LOG_MESSAGE, FrameHead, accepted, read_log
 from loadgen.check.table_order import TableLog, ordered_by_log
-from loadgen.check.table_versions import TOPIC_SCHEMA, FileTable, TopicTable
+from loadgen.check.table_versions import TOPIC_SCHEMA, FileVersions, TopicVersions
 from loadgen.check.verdict import Verdict
 from spojoin.errors import ConfigurationError
 from spojoin.query.load import parse_query
@@ -42,12 +42,12 @@ def parsed(messages: Sequence[Keyed], number: int) -> StreamRows:
     return StreamRows.of(table, False)
 
 
-def topic_table(messages: Sequence[Keyed], letters: dict[Place, str] | None = None) -> TopicTable:
+def topic_table(messages: Sequence[Keyed], letters: dict[Place, str] | None = None) -> TopicVersions:
     given = [
         {"partition": 0, "offset": each.offset, "key": each.key, "crc": zlib.crc32(each.value or b"")}
         for each in messages
     ]
-    return TopicTable("tiers", pa.Table.from_pylist(given, TOPIC_SCHEMA), parsed(messages, 1), letters or {})
+    return TopicVersions("tiers", pa.Table.from_pylist(given, TOPIC_SCHEMA), parsed(messages, 1), letters or {})
 
 
 def heads_of(routed: RoutedTable) -> list[FrameHead]:
@@ -222,7 +222,7 @@ def test_messages_that_are_no_rows_are_refused_once_each() -> None:
 def test_a_file_that_is_no_longer_the_table_is_asked_for(tmp_path) -> None:
     routed = loaded_twice()
     (tmp_path / "tiers.csv").write_text("b\n1\n")
-    table = FileTable([[tmp_path / "tiers.csv"]], parsed(routed.changes, 1))
+    table = FileVersions([[tmp_path / "tiers.csv"]], parsed(routed.changes, 1))
     log = TableLog(heads_of(routed), table, {})
     with pytest.raises(ConfigurationError, match=r"tiers\.csv isn't: name the file as it was then by --table-file"):
         ordered_by_log(QUERY, log, 9, Verdict("q"))
