@@ -28,6 +28,10 @@ class CheckOptions:
         list[str] | None, typer.Option(help="stream=topic, where a stream isn't in `in.<stream>`; repeatable.")
     ] = None
     results: Annotated[str | None, typer.Option(help="The results topic; default `<query>.results`.")] = None
+    table_file: Annotated[
+        list[Path] | None,
+        typer.Option(help="A file that the query's table was before the one that the query names; repeatable."),
+    ] = None
     sample: Annotated[int | None, typer.Option(min=1, help="Check only this number of probes.")] = None
     seed: options.Seed = 0
     redis: Annotated[
@@ -42,7 +46,8 @@ def check(asked: CheckOptions) -> None:
     """Recompute a join from its input topics and compare the results; exit status 0 only if they are exact.
 
     Run it when the services are at rest. Prints a JSON object: completeness, false positives, duplicates, rejected
-    rows by reason and the first difference in words.
+    rows by reason and the first difference in words. Of a query with a table the log must still tell which version of
+    it each row was answered about.
 
     Example:
 
@@ -51,11 +56,18 @@ def check(asked: CheckOptions) -> None:
     from loadgen.check import checker
     from loadgen.check.judging import ProbeSample
     from loadgen.check.publish import publish
+    from loadgen.check.reading import CheckedTopics
     from loadgen.load import spark
     from spojoin.query.load import load_query
 
     kafka = kafka_of(asked.bootstrap, asked.kafka_property)
-    topics = checker.CheckedTopics(kafka, pairs(asked.input_topic or (), "input-topic"), asked.results)
+    topics = CheckedTopics(
+        kafka,
+        pairs(asked.input_topic or (), "input-topic"),
+        asked.results,
+        folder=asked.query.parent,
+        table_files=asked.table_file or (),
+    )
     session = spark.start(progress=lambda line: typer.echo(line, err=True))
     verdict = checker.check(session, load_query(asked.query), topics, ProbeSample(asked.sample, asked.seed))
     typer.echo(orjson.dumps(verdict.as_json(), option=orjson.OPT_INDENT_2).decode())

@@ -3,7 +3,8 @@
 A tuple t joins every earlier tuple u of the opposite stream (self join: of the same) that lies in t's window and
 satisfies all predicates, which none does on a NULL. A tuple may stand in both streams. With c tuples of that stream
 before t, length L and slide s, the window of a count query holds the indexes [ceil(c / s) * s - L, c); that of a time
-query those of the c whose time is at least ceil(ts(t) / s) * s - L.
+query those of the c whose time is at least ceil(ts(t) / s) * s - L. Where the right side is a table, the window of a
+left tuple holds the version that is current, and right tuples search nothing.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class Tuples:
     times_us: int64 (n,) or None
     nulls: like values, where they are NULL; empty where none is
     members: by stream, bool (n,), whether a tuple stands in it; empty where each input feeds one stream
+    windows: where the right side is a table, by left tuple the first and the end index of the right tuples that it may
+        find, int64 (lefts,) each; None where the query's window says so
     """
 
     stream: NDArray[np.int8]
@@ -52,6 +55,7 @@ class Tuples:
     times_us: I64 | None
     nulls: tuple[tuple[Mask, ...], ...] = ()
     members: tuple[Mask, ...] = ()
+    windows: tuple[I64, I64] | None = None
 
     def __len__(self) -> int:
         return len(self.stream)
@@ -101,6 +105,9 @@ class NestedLoop:
     def _windows(self, direction: ProbeSide, tuples: Tuples) -> tuple[I64, I64]:
         """First and end index of the target stream for each probe of the direction."""
         probes, target = self.seqs[direction.probe], self.seqs[direction.target]
+        if tuples.windows is not None:
+            nothing = np.zeros(len(probes), np.int64)
+            return tuples.windows if direction.probe == 0 else (nothing, nothing)
         before = np.searchsorted(target, probes, "left")
         window = self._query.window_over(direction.target)
         if not window.is_time:

@@ -20,6 +20,8 @@ from spojoin.model import Member, Order, Output, Query, Stream
 I64 = NDArray[np.int64]
 #: A row of an input: partition, offset, row.
 Place = tuple[int, int, int]
+#: In place of an input: a seq that no row has which could join.
+NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +97,19 @@ def late_rows(rows: StreamRows, lateness_us: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """The total order: each tuple's input and its index among that input's rows."""
+    """The total order: each tuple's input, or NOBODY, and its index among that input's rows.
+
+    windows: as in `Tuples`
+    """
 
     stream: NDArray[np.int8]
     index: I64
+    windows: tuple[I64, I64] | None = None
+
+    @property
+    def tuples_count(self) -> int:
+        """How many rows take part."""
+        return int(np.count_nonzero(self.stream != NOBODY))
 
     def tuples(self, query: Query, inputs: Sequence[StreamRows]) -> Tuples:
         """The same with values, for the nested loop."""
@@ -113,7 +124,7 @@ class Ordered:
         together = shared_codes(columns)
         values = tuple(tuple(column.values for column in each) for each in together)
         nulls = tuple(tuple(column.nulls for column in each) for each in together)
-        return Tuples(self.stream, values, self._times(query, inputs), nulls, tuple(members))
+        return Tuples(self.stream, values, self._times(query, inputs), nulls, tuple(members), self.windows)
 
     def _times(self, query: Query, inputs: Sequence[StreamRows]) -> I64 | None:
         if not query.needs_time:
@@ -231,7 +242,7 @@ def rejected_counts(query: Query, streams: Sequence[StreamRows]) -> dict[str, in
     return dict(sorted(found.items()))
 
 
-_RANK = ["malformed", "missing-field", "null", "nan", "type", "unit", "overflow", "time", "late"]
+_RANK = ["no-key", "malformed", "missing-field", "null", "nan", "type", "unit", "overflow", "time", "late"]
 
 
 def is_by_time(query: Query) -> bool:

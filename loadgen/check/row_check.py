@@ -22,10 +22,11 @@ from loadgen.check import ordering
 from loadgen.check.asked_rows import AnsweredRows, AskedRows, AskedSource, answered
 from loadgen.check.full_rows import FullSource
 from loadgen.check.judging import ALL, BLOCK_PROBES, ProbeSample
-from loadgen.check.ordering import StreamRows
+from loadgen.check.ordering import Ordered, StreamRows
 from loadgen.check.output_digest import rows_sha256
 from loadgen.check.pair_rows import PairRows, PairSource, Span, SpanRows, select_schema
 from loadgen.check.results import BEGIN, END, FRAME, LAST, RecordChain, ResultRecord
+from loadgen.check.table_order import TableLog, ordered_by_log
 from loadgen.check.verdict import Verdict
 from spojoin.model import Query
 
@@ -62,16 +63,19 @@ class RowCheck:
             raise ValueError(f"query {query.name}: the checker doesn't know a limit of rows")
         self._spark, self._query, self._messages, self._verdict = spark, query, messages, verdict
 
-    def run(self, inputs: Sequence[StreamRows], sample: ProbeSample = ALL) -> Verdict:
-        """Compare the results with the join of the inputs' rows that were not refused."""
+    def run(self, inputs: Sequence[StreamRows], sample: ProbeSample = ALL, table: TableLog | None = None) -> Verdict:
+        """Compare the results with the join of the inputs' rows that were not refused; table: of a query with one."""
         verdict, query = self._verdict, self._query
         verdict.rejected = ordering.rejected_counts(query, inputs)
         inputs = ordering.numbered(query, inputs)
-        by_time = ordering.is_by_time(query)
-        ordered = (
-            ordering.by_time(inputs) if by_time else ordering.by_arrival(query, inputs, pa.table({}), self._verdict)
-        )
-        verdict.tuples = len(ordered.stream)
+        if table is not None:
+            ordered, rights = self._by_log(inputs[0], table)
+            inputs = [inputs[0], rights]
+        elif ordering.is_by_time(query):
+            ordered = ordering.by_time(inputs)
+        else:
+            ordered = ordering.by_arrival(query, inputs, pa.table({}), verdict)
+        verdict.tuples = ordered.tuples_count
         source = _source_of(query).of(query, ordered, inputs)
         everything = AnsweredRows(verdict.tuples, verdict.tuples)
         answers = self._answers(answered(query, source.tuples) if query.asks else everything)
@@ -83,6 +87,14 @@ class RowCheck:
         finally:
             job.close()
         return verdict
+
+    def _by_log(self, lefts: StreamRows, table: TableLog) -> tuple[Ordered, StreamRows]:
+        if len(np.unique(lefts.places[0])) > 1:
+            raise ValueError(
+                f"query {self._query.name}: the order of arrival of several partitions doesn't show in its results: "
+                "check it with one partition of the stream's topic"
+            )
+        return ordered_by_log(self._query, table, len(lefts), self._verdict)
 
     def _answers(self, expected: AnsweredRows) -> list[Answer]:
         """What the records of the results answer, in order; spans without a record follow."""

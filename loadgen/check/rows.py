@@ -47,7 +47,8 @@ Cell = int | float | Decimal | str | bytes | bool
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _US = timedelta(microseconds=1)
-_NULLS = frozenset(["NA", "N/A", "#N/A", "n/a", "<NA>", "NULL", "Null", "null", "None"])
+#: How cells of CSV say that they have no value.
+MISSING = frozenset(["", "NA", "N/A", "#N/A", "n/a", "<NA>", "NULL", "Null", "null", "None"])
 _RANGES = {TypeName.INT: 2**31, TypeName.LONG: 2**63}
 _DAY_US = 86_400_000_000
 _DATE_TYPE, _TIMESTAMP_TYPE = ColumnType(TypeName.DATE), ColumnType(TypeName.TIMESTAMP)
@@ -103,7 +104,7 @@ def _csv_row(line: str, columns: list[str], key: str | None) -> Row | None:
     if len(cells) != len(columns):
         return None
     named = zip(columns, cells, strict=True)
-    return {name: None if text == "" or (text in _NULLS and name != key) else text for name, text in named}
+    return {name: None if text == "" or (text in MISSING and name != key) else text for name, text in named}
 
 
 def _arrow(value: bytes, columns: list[str], key: str | None) -> list[Row | None]:

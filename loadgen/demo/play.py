@@ -220,8 +220,9 @@ class _Play:
         return max(slowest, min(PACED_SHARE * measured, PACED_ROWS_PER_SECOND_MAX))
 
     def _check(self) -> Verdict:
-        from loadgen.check.checker import CheckedTopics, check  # noqa: PLC0415  (Spark is an extra)
+        from loadgen.check.checker import check  # noqa: PLC0415  (Spark is an extra)
         from loadgen.check.publish import publish  # noqa: PLC0415
+        from loadgen.check.reading import CheckedTopics  # noqa: PLC0415
         from loadgen.load.spark import Kafka  # noqa: PLC0415
 
         topics = CheckedTopics(Kafka(self.stage.servers.bootstrap), self._topics)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from loadgen.engines.options import EnginesOptions, Windows, Workloads
+from loadgen.engines.options import EnginesOptions, ExpectedVariants, Windows, Workloads
 from loadgen.engines.workloads import MARKS, QUESTIONS
 from loadgen.errors import one_sentence
 from spojoin.cli.options import with_options
@@ -43,6 +43,7 @@ def run(asked: EnginesOptions) -> None:
 def expect(
     window: Windows = None,
     workloads: Workloads = "",
+    variants: ExpectedVariants = "",
     probes: Annotated[int, typer.Option(help="The probes to count.", min=MARKS[1], max=MARKS[-1])] = MARKS[-1],
 ) -> None:
     """Recount what must come out, by a plain scan, and write expected.json. All windows take an hour.
@@ -54,10 +55,12 @@ def expect(
     with one_sentence(is_debug=False):
         from loadgen.engines import expected
         from loadgen.engines.session import some
+        from loadgen.engines.variants import VARIANTS
         from loadgen.engines.workloads import WINDOWS
 
         questions = some("workloads", workloads, tuple(QUESTIONS))
-        expected.write(window or WINDOWS, print, questions=questions, probes=probes)
+        chosen = some("variants", variants, tuple(VARIANTS))
+        expected.write(window or WINDOWS, print, questions=questions, variants=chosen, probes=probes)
 
 
 @engines_app.command("lock")

@@ -38,10 +38,11 @@ def write(
     say: Callable[[str], None],
     *,
     questions: Sequence[str] = tuple(QUESTIONS),
+    variants: Sequence[str] = tuple(VARIANTS),
     probes: int = MARKS[-1],
     path: Path = PATH,
 ) -> None:
-    """Recount the totals of these windows and questions, up to `probes` probes; all other totals stay."""
+    """Recount the totals of these windows, questions and variants, up to `probes` probes; all other totals stay."""
     kept = json.loads(path.read_text(encoding="utf-8"))["totals"] if path.exists() else {}
     data = {
         "sha256": {name: {str(rows): v.sha256(rows) for rows in CHECKED_ROWS} for name, v in VARIANTS.items()},
@@ -49,18 +50,20 @@ def write(
             name: {str(rows): v.sha256_further(rows) for rows in CHECKED_ROWS} for name, v in VARIANTS.items()
         },
     }
-    for asked in _all(windows, questions):
+    for asked in _all(windows, questions, variants):
         kept[key(asked)] = reference.totals(asked, probes)
         say(f"{key(asked)}: {kept[key(asked)][-1]:,} of {probes:,} probes")
         path.write_text(
-            _laid_out(data, {key(w): kept[key(w)] for w in _all(WINDOWS, tuple(QUESTIONS)) if key(w) in kept})
+            _laid_out(
+                data, {key(w): kept[key(w)] for w in _all(WINDOWS, tuple(QUESTIONS), tuple(VARIANTS)) if key(w) in kept}
+            )
         )
 
 
-def _all(windows: Sequence[int], questions: Sequence[str]) -> Iterator[EngineWorkload]:
+def _all(windows: Sequence[int], questions: Sequence[str], variants: Sequence[str]) -> Iterator[EngineWorkload]:
     for window in windows:
         for question in questions:
-            yield from (workload(question, variant, window) for variant in VARIANTS)
+            yield from (workload(question, variant, window) for variant in variants)
 
 
 def _laid_out(data: dict[str, dict[str, dict[str, str]]], counted: dict[str, list[int]]) -> str:

@@ -12,6 +12,9 @@ from loadgen.engines.variants import VARIANTS
 from loadgen.engines.workloads import QUESTIONS
 
 Workloads = Annotated[str, typer.Option(help=f"Some of {', '.join(QUESTIONS)}, with commas. Default: all.")]
+ExpectedVariants = Annotated[
+    str, typer.Option("--variants", help=f"Some of {', '.join(VARIANTS)}, with commas. Default: all.")
+]
 Windows = Annotated[list[int] | None, typer.Option(help="Tuples of a window; repeatable.")]
 
 

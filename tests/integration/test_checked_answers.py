@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from loadgen.check import rows as input_rows
-from loadgen.check.checker import read_rows
 from loadgen.check.judging import settle_rejects
 from loadgen.check.pair_rows import select_schema
+from loadgen.check.reading import read_rows
 from loadgen.check.row_check import RowCheck
 from loadgen.check.verdict import Verdict
 from loadgen.load import spark

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from loadgen.check import rows as input_rows
-from loadgen.check.checker import read_rows
 from loadgen.check.judging import ProbeSample, settle_rejects
+from loadgen.check.reading import read_rows
 from loadgen.check.row_check import RowCheck
 from loadgen.check.verdict import Verdict
 from loadgen.load import spark

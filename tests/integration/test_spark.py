@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from loadgen.check import checker
+from loadgen.check.reading import CheckedTopics
 from loadgen.load import feed, spark, workloads
 from loadgen.load.feed import FileFormat, MessageFormat, Pace, Schedule, Target
 from loadgen.load.spark import Kafka
@@ -182,7 +183,7 @@ def test_right_results_are_exact_and_one_wrong_count_is_not(session, kafka, boot
     rows = list(count_rows(table))
     publish(bootstrap, query, table, rows)
 
-    verdict = checker.check(session, query, checker.CheckedTopics(kafka))
+    verdict = checker.check(session, query, CheckedTopics(kafka))
     assert verdict.is_exact, verdict
     assert verdict.tuples == len(rows)
     assert verdict.rejected == {"null": ROWS - len(rows)}
@@ -197,7 +198,7 @@ def test_right_results_are_exact_and_one_wrong_count_is_not(session, kafka, boot
     )
     make_topics({f"{unique}w.results": 1})
     publish(bootstrap, publish_wrong, table, rows)
-    verdict = checker.check(session, publish_wrong, checker.CheckedTopics(kafka))
+    verdict = checker.check(session, publish_wrong, CheckedTopics(kafka))
     assert not verdict.is_exact
     assert verdict.false_positives == 1
     assert verdict.first_difference.startswith("probe 700:")
@@ -207,6 +208,6 @@ def test_without_results_everything_is_missing(session, kafka, make_topics, uniq
     query, table = parse_query(QUERY.format(name=unique, order="event_time")), flights().slice(0, 100)
     make_topics({f"in.{unique}trips": 1})
     feed.feed_table(session, table, Target(kafka, f"in.{unique}trips")).wait()
-    verdict = checker.check(session, query, checker.CheckedTopics(kafka))
+    verdict = checker.check(session, query, CheckedTopics(kafka))
     assert verdict.completeness == 0
     assert not verdict.is_exact

@@ -1,20 +1,35 @@
-"""Tables on the real broker: a compacted topic that changes while rows flow and services are killed; a file."""
+"""Tables on the real broker: a compacted topic that changes while rows flow and services are killed; a file.
+
+What services answer is judged by a nested loop here, and by the checker, which must find what is planted in it.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import groupby
+from dataclasses import replace
+from functools import partial
+from itertools import groupby, pairwise
 from pathlib import Path
 from random import Random
 
 import orjson
+import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from pyspark.sql import SparkSession
 
+from loadgen.check.checker import check
+from loadgen.check.reading import CheckedTopics
+from loadgen.load import spark
+from loadgen.load.spark import Kafka
+from spojoin.errors import ConfigurationError
 from spojoin.local.cluster import LocalCluster
+from spojoin.ports.interfaces import LogPartition
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.packing import APART
+from tests.support.checked import as_message
 from tests.support.served import PATIENCE_S, SIZES, Served, served
 
 pytestmark = pytest.mark.integration
@@ -72,6 +87,10 @@ class Feed:
                 while number - running.output.answered > AHEAD:
                     if stop.wait(0.05):
                         return
+        self.flush()
+
+    def produce(self, topic: str, row: bytes) -> None:
+        self._producer.produce(topic, row, partition=0)
         self.flush()
 
     def flush(self) -> None:
@@ -138,7 +157,129 @@ def test_every_row_is_answered_about_one_state_of_a_topic(cluster: LocalCluster,
     assert len(set(seen)) > 10, "the table changes while rows flow"
 
 
-def test_a_file_is_the_table_of_services_that_are_killed(cluster: LocalCluster, tmp_path: Path) -> None:
+# -- the checker
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    running = spark.start()
+    yield running
+    running.stop()
+
+
+def read_whole_version(running: Served, feed: Feed) -> None:
+    """Send rows until one is answered about the table as it is now."""
+    number, every = ROWS, 11
+    while of_state(feed.states[-1], every) != answers_of(running.output.rows)[-1][2]:
+        row = orjson.dumps({"id": number, "x": every})
+        feed.produce(running.topics["orders"], row)
+        number += 1
+        running.read_until(number)
+
+
+def copied(bootstrap: str, results: str, to: str, changed: Callable[[pa.Table], pa.Table | None]) -> None:
+    """Copy a results topic; the last of its records that `changed` makes another one of is that."""
+    log = KafkaLog(KafkaConfig(bootstrap))
+    log.create_topics({to: 1})
+    log.close()
+    messages = committed(bootstrap, results)
+    tables = [pa.ipc.open_stream(message.value()).read_all() for message in messages]
+    at, other = next((n, found) for n in reversed(range(len(tables))) if (found := changed(tables[n])) is not None)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number, message in enumerate(messages):
+        value = as_message(other) if number == at else message.value()
+        producer.produce(to, value, headers=message.headers(), partition=0)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def committed(bootstrap: str, topic: str) -> list[Message]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    end, found = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE_S)[1], []
+    while consumer.position([TopicPartition(topic, 0)])[0].offset < end:
+        found += [message for message in consumer.consume(1_000, 1.0) if message.error() is None]
+    consumer.close()
+    return found
+
+
+def stale(feed: Feed, table: pa.Table) -> pa.Table | None:
+    """A result of which a row is answered about a version before the right one, by one key."""
+    rows = table.to_pylist()
+    for row in rows:
+        if row["stamp"] is not None:
+            name = next(name for name, (_, stamp) in feed.states[row["stamp"]].items() if stamp == row["stamp"])
+            low, stamp = feed.states[row["stamp"] - 1].get(name, (99, 0))
+            if low <= row["x"]:
+                row["stamp"] = stamp
+                return pa.Table.from_pylist(rows, table.schema)
+    return None
+
+
+def with_deleted(feed: Feed, table: pa.Table) -> pa.Table | None:
+    """A result of which the last row matches a key beside its others that was taken away long before."""
+    rows = table.to_pylist()
+    if not rows or rows[-1]["x"] < 9:
+        return None
+    gone = next(
+        stamp for before, after in pairwise(feed.states) for name, (_, stamp) in before.items() if name not in after
+    )
+    rows.append({**rows[-1], "stamp": gone})
+    return pa.Table.from_pylist(rows, table.schema)
+
+
+@pytest.mark.spark
+def test_the_checker_proves_answers_about_a_topic_and_finds_what_is_planted(
+    cluster: LocalCluster, tmp_path: Path, session: SparkSession
+) -> None:
+    bootstrap, stop = cluster.broker.bootstrap, threading.Event()
+    text, feed = QUERY.format(name="checked", source="topic: tiers, refresh: 100 ms"), Feed(bootstrap)
+    sizes = {**SIZES, "batch_tuples": str(2 * ROWS)}  # so that the log keeps all rows
+    with served(
+        cluster, tmp_path, text, 1, sizes, restarts_max=20, columns=COLUMNS, packing="together"
+    ) as running, ThreadPoolExecutor() as pool:  # fmt: skip
+        feeding, losing = pool.submit(feed.run, running, stop), pool.submit(lose_each, running, stop)
+        try:
+            running.until(lambda: running.output.answered >= ROWS and feeding.done(), lambda: "rows are missing")
+        finally:
+            stop.set()
+        losing.result()
+        read_whole_version(running, feed)
+    topics = CheckedTopics(Kafka(bootstrap), running.topics)
+    verdict = check(session, running.query, topics)
+    assert verdict.is_exact, verdict
+    assert verdict.rows_right == len(running.output.rows)
+    for name, changed in (("stale", stale), ("deleted", with_deleted)):
+        copied(bootstrap, topics.results_of(running.query), f"checked.{name}", partial(changed, feed))
+        found = check(session, running.query, replace(topics, results=f"checked.{name}"))
+        assert (found.is_exact, found.rows_expected - found.rows_right, found.false_positives) == (
+            False,
+            int(name == "stale"),
+            1,
+        )
+        assert found.first_difference is not None
+
+
+@pytest.mark.spark
+def test_the_checker_asks_for_what_a_trimmed_log_no_longer_tells(
+    cluster: LocalCluster, tmp_path: Path, session: SparkSession
+) -> None:
+    text, feed = QUERY.format(name="trimmed", source="topic: tiers, refresh: 100 ms"), Feed(cluster.broker.bootstrap)
+    with served(cluster, tmp_path, text, 1, SIZES, columns=COLUMNS, packing="together") as running:
+        with ThreadPoolExecutor() as pool:
+            feeding = pool.submit(feed.run, running, threading.Event())
+            running.until(lambda: running.output.answered >= ROWS and feeding.done(), lambda: "rows are missing")
+            feeding.result()
+        log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
+        running.until(lambda: log.bounds(LogPartition("tiered-trimmed.frames", 0)).earliest > 0, lambda: "not trimmed")
+        log.close()
+    with pytest.raises(ConfigurationError, match="the log of query tiered-trimmed begins at frame"):
+        check(session, running.query, CheckedTopics(Kafka(cluster.broker.bootstrap), running.topics))
+
+
+@pytest.mark.spark
+def test_a_file_is_the_table_of_services_that_are_killed(
+    cluster: LocalCluster, tmp_path: Path, session: SparkSession
+) -> None:
     state: Tiers = {name: (number % 7, number) for number, name in enumerate(NAMES)}
     lines = [f"{name},{low},{stamp}" for name, (low, stamp) in state.items()]
     (tmp_path / "tiers.csv").write_text("\n".join(["name,low,stamp", *lines]) + "\n")
@@ -156,3 +297,7 @@ def test_a_file_is_the_table_of_services_that_are_killed(cluster: LocalCluster, 
         running.read_until(ROWS)
     expected = [(n, order(n)["x"], of_state(state, order(n)["x"])) for n in range(ROWS)]
     assert answers_of(running.output.rows) == expected
+    topics = CheckedTopics(Kafka(cluster.broker.bootstrap), running.topics, folder=tmp_path)
+    verdict = check(session, running.query, topics)
+    assert verdict.is_exact, verdict
+    assert verdict.rows_right == len(running.output.rows)

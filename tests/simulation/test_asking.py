@@ -13,6 +13,7 @@ from spojoin.simulate.generation_mutants import REPLACED_ASKING_MUTANTS
 from spojoin.simulate.generations import run_replaced_statement
 from spojoin.simulate.run import draw_statement, run_statement
 from spojoin.simulate.runner import REPLACED_STATEMENTS, STATEMENTS, find_mutant, run_all
+from tests.support.mutant_seeds import asking_seeds_for
 
 SEEDS = range(FIFTH_SEEDS, FIFTH_SEEDS + 300)
 FULL_SEEDS = range(SEVENTH_SEEDS, SEVENTH_SEEDS + 400)
@@ -48,7 +49,7 @@ def test_there_are_at_least_ten_mutants():
 @pytest.mark.parametrize("name", [*ASKING_MUTANTS, *FULL_MUTANTS])
 def test_the_mutant_is_found(name):
     mutants, seeds = (ASKING_MUTANTS, SEEDS) if name in ASKING_MUTANTS else (FULL_MUTANTS, FULL_SEEDS)
-    failure = find_mutant(name, seeds, STATEMENTS)
+    failure = find_mutant(name, asking_seeds_for(name, seeds), STATEMENTS)
     assert failure is not None, f"{name} ({mutants[name].what}) got past {len(seeds)} seeds"
     assert "Error" not in failure.reason, "a wrong output is found, not a crash"
     assert run_statement(failure.seed) is None, "the seed fails without the mutant, too"

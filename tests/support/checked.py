@@ -8,6 +8,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 INPUT = "partition int, offset long, value binary"
+TOPIC = "partition int, offset long, key binary, value binary"
+LOG = "offset long, value binary"
 OUTPUT = "partition int, offset long, value binary, headers array<struct<key: string, value: binary>>"
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from spojoin.simulate.editions import EDITION_SEEDS, FOURTH_SEEDS
+from spojoin.simulate.editions import EDITION_SEEDS, FIFTH_SEEDS, FOURTH_SEEDS
 
 SEEDS = range(EDITION_SEEDS, EDITION_SEEDS + 800)
 #: By mutant, the first of the seeds that finds it. One that no longer does only makes the search longer.
@@ -23,9 +23,16 @@ _REACHING = {
 }
 #: The same in the fourth edition, where processes open writers.
 _REACHING_FOURTH = {"retaken-writer-closed": (FOURTH_SEEDS + 101_065,)}
+#: The same in the fifth edition, where left rows ask: several workers have found partners of one row.
+_REACHING_FIFTH = {"maximum-merged-as-a-sum": (FIFTH_SEEDS + 927, FIFTH_SEEDS + 2_601)}
 
 
 def seeds_for(mutant: str) -> Iterator[int]:
     """The seeds to try, in order."""
     known = [EDITION_SEEDS + _REACHING[mutant]] if mutant in _REACHING else []
     return chain(known, _REACHING_FOURTH.get(mutant, ()), SEEDS)
+
+
+def asking_seeds_for(mutant: str, seeds: Iterable[int]) -> Iterator[int]:
+    """The seeds to try of a mutant whose left rows ask, in order: those known to reach it, then `seeds`."""
+    return chain(_REACHING_FIFTH.get(mutant, ()), seeds)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels import sum_matrix
-from spojoin.kernels.compile import kernel
+from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.running_sums import running, running_at
 from spojoin.kernels.wavelet import build, rectangle_counts
 
@@ -103,13 +103,8 @@ def _bounds(start: U16, length: U16, below: U32, bounds: I64, complement: NDArra
 def _leave_out(n: int, bounds: I64, complement: NDArray[np.bool_], counts: I64) -> None:
     """Of the tuples in both intervals make those that satisfy the predicates, by inclusion and exclusion."""
     for q in range(len(counts)):
-        in_first, in_second = bounds[0, 1, q] - bounds[0, 0, q], bounds[1, 1, q] - bounds[1, 0, q]
-        if complement[0, q] and complement[1, q]:
-            counts[q] += n - in_first - in_second
-        elif complement[0, q]:
-            counts[q] = in_second - counts[q]
-        elif complement[1, q]:
-            counts[q] = in_first - counts[q]
+        within = bounds[0, 1, q] - bounds[0, 0, q], bounds[1, 1, q] - bounds[1, 0, q]
+        counts[q] = _satisfying(counts[q], n, within, (complement[0, q], complement[1, q]))
 
 
 @kernel
@@ -121,9 +116,15 @@ def _leave_out_sums(orders: I64, n: int, bounds: I64, complement: NDArray[np.boo
             continue
         in_first = running_at(first, bounds[0, 1, q]) - running_at(first, bounds[0, 0, q])
         in_second = running_at(second, bounds[1, 1, q]) - running_at(second, bounds[1, 0, q])
-        if complement[0, q] and complement[1, q]:
-            sums[q] += running_at(first, n) - in_first - in_second
-        elif complement[0, q]:
-            sums[q] = in_second - sums[q]
-        else:
-            sums[q] = in_first - sums[q]
+        whole = running_at(first, n)
+        sums[q] = _satisfying(sums[q], whole, (in_first, in_second), (complement[0, q], complement[1, q]))
+
+
+@inlined
+def _satisfying(both: int, whole: int, within: tuple[int, int], complement: tuple[bool, bool]) -> int:
+    """What satisfies two predicates of a whole, by what lies in both intervals and in each."""
+    if complement[0] and complement[1]:
+        return both + whole - within[0] - within[1]
+    if complement[0]:
+        return within[1] - both
+    return within[0] - both if complement[1] else both

@@ -177,7 +177,9 @@ def _of_person(person: Person, query: str, inputs: Sequence[str]) -> Iterator[Ri
     if person in (Person.FEED, Person.CHECK):
         yield from _each(Operation.WRITE, (Topic.INPUT,), query, inputs)
     if person is not Person.FEED:
-        # The page also shows the requested worker count; a check needs the inputs, a backfill where a generation began.
-        more = {Person.PAGE: (Topic.CONTROL,), Person.CHECK: (Topic.INPUT, Topic.GENERATIONS)}.get(person, ())
+        # The page also shows the requested worker count; a check needs the inputs, and the log that names versions of a
+        # table, a backfill where a generation began.
+        checked = (Topic.INPUT, Topic.FRAMES, Topic.GENERATIONS)
+        more = {Person.PAGE: (Topic.CONTROL,), Person.CHECK: checked}.get(person, ())
         yield from _each(Operation.READ, (Topic.RESULTS, Topic.DEAD, *more), query, inputs)
         yield Right(ResourceKind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from unittest.mock import patch
 
 import numpy as np
@@ -21,7 +22,7 @@ from spojoin.roles.router.asking_side import AskingSide
 from spojoin.roles.router.cutting import Cut
 from spojoin.roles.router.open_rows import OpenRows
 from spojoin.roles.sink import machine as sink
-from spojoin.roles.sink.aggregates import AggregateColumns
+from spojoin.roles.sink.aggregates import AggregateColumn, AggregateColumns
 from spojoin.roles.sink.assembly import combined
 from spojoin.roles.sink.closed_rows import ClosedRows, closed_rows
 from spojoin.roles.sink.history import History
@@ -250,6 +251,20 @@ def _extremes_of_the_last_node() -> Patches:
             own[found] = others[found]
 
     return [patch.object(Chosen, "add", replaced)]
+
+
+@_mutant("maximum-merged-as-a-sum", "what several parts have found for a maximum is added, not compared")
+def _maximum_merged_as_a_sum() -> Patches:
+    picked = AggregateColumn._picked
+
+    def added(self: AggregateColumn, given: list[pa.Array], counted: NDArray[np.bool_], offsets: I64) -> pa.Array:
+        if self._aggregate.function != "max" or self._aggregate.choice is None:
+            return picked(self, given, counted, offsets)
+        values = [value if counts else None for value, counts in zip(given[0].to_pylist(), counted, strict=True)]
+        maxima = [[value for value in values[a:b] if value is not None] for a, b in pairwise(offsets.tolist())]
+        return pa.array([sum(each) if each else None for each in maxima], self._kind)
+
+    return [patch.object(AggregateColumn, "_picked", added)]
 
 
 @_mutant("answers-by-the-newest-part", "a row has a partner only where the newest part has found one")

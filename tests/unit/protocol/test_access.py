@@ -127,5 +127,5 @@ def test_people() -> None:
     writers = {who for who in Person if on_topics(who, Operation.WRITE) or on_topics(who, Operation.DELETE)}
     assert writers == {Person.FEED, Person.CHECK}
     assert on_topics(Person.CHECK, Operation.WRITE) == set(INPUTS)
-    read = on_topics(Person.RESULTS, Operation.READ) | set(INPUTS) | {"q.generations"}
+    read = on_topics(Person.RESULTS, Operation.READ) | set(INPUTS) | {"q.frames", "q.generations"}
     assert on_topics(Person.CHECK, Operation.READ) == read

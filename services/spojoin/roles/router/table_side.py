@@ -22,7 +22,9 @@ from spojoin.wire.records import DeadLetter, Rows, SourcePosition, SourceState
 RIGHT = 1
 #: In place of a physical input: rows of a table come with their version, not from a place of an input.
 NO_INPUT = -1
-_LAYOUT = struct.Struct("<qqQ")
+_LAYOUT, _READ = struct.Struct("<qqQ"), struct.Struct("<qq")
+#: By partition of the table's topic, ascending, the offset up to which it was read.
+ReadTo = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +32,39 @@ class TableVersion:
     """A version that is in the log: the right tuples [first, end).
 
     content: what tells its rows from those of other versions, 64 bits
+    read: how far the table's topic was read for it; empty of a file, and in logs older than this field
     """
 
     first: int
     end: int
     content: int
+    read: ReadTo = ()
 
     def encoded(self) -> bytes:
         """As the checkpoint of a frame (P4)."""
-        return _LAYOUT.pack(self.first, self.end, self.content)
+        return _LAYOUT.pack(self.first, self.end, self.content) + b"".join(_READ.pack(*each) for each in self.read)
 
     @classmethod
     def of(cls, checkpoint: bytes) -> TableVersion | None:
         """The current version by a frame's checkpoint; None before the first."""
-        return cls(*_LAYOUT.unpack(checkpoint)) if checkpoint else None
+        if not checkpoint:
+            return None
+        read = tuple((partition, offset) for partition, offset in _READ.iter_unpack(checkpoint[_LAYOUT.size :]))
+        first, end, content = _LAYOUT.unpack_from(checkpoint)
+        return cls(first, end, content, read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    """A version as it is given: its rows, and what the log says of it."""
+
+    rows: Rows
+    content: int
+    read: ReadTo
+
+    @classmethod
+    def of(cls, version: TableRows) -> _Offered:
+        return cls(version.rows, version.content, tuple(sorted(version.read.items())))
 
 
 @dataclass(slots=True)
@@ -52,7 +73,7 @@ class _UnderWay:
 
     ahead: int
     rows: int
-    content: int
+    version: _Offered
 
 
 class TableSide:
@@ -65,9 +86,9 @@ class TableSide:
         self.current: TableVersion | None = None
         #: whether a version has been offered to this router: before that, no left row takes a number
         self.is_offered = False
-        self._next: tuple[Rows, int] | None = None
+        self._next: _Offered | None = None
         self._under_way: _UnderWay | None = None
-        self._ended: int | None = None
+        self._ended: _Offered | None = None
         self._letters: list[DeadLetter] = []
         #: by partition of the table's topic, how far it was read for the versions offered
         self.read: SourceState = {}
@@ -82,7 +103,7 @@ class TableSide:
         sources: how far the log says that the table's topic was read: dead letters before that are counted already
         """
         self.is_offered = True
-        self._next = version.rows, version.content
+        self._next = _Offered.of(version)
         start = {**sources, **self.read}
         noted = {partition: start_of(start, RIGHT, partition).offset for partition in version.read}
         self._letters += [each for each in version.rows.dead if each.offset >= noted[each.partition]]
@@ -93,12 +114,12 @@ class TableSide:
         """Put the rows of the version that was offered behind what waits for frames, unless the log has it already."""
         if self._next is None or self._under_way is not None:
             return
-        (rows, content), self._next = self._next, None
-        if self._is_current(content):
+        version, self._next = self._next, None
+        if self._is_current(version.content):
             return
-        self._under_way = _UnderWay(len(self._queue), len(rows), content)
+        self._under_way = _UnderWay(len(self._queue), len(version.rows), version)
         self._book.begin_version()
-        self._queue.push(*_queued(rows, self._mask))
+        self._queue.push(*_queued(version.rows, self._mask))
 
     def _is_current(self, content: int) -> bool:
         """Whether the log ends with a version of that content: behind it lies no part of another one."""
@@ -133,13 +154,15 @@ class TableSide:
             return
         one.rows -= cut.count
         if one.rows == 0:
-            self._ended, self._under_way = one.content, None
+            self._ended, self._under_way = one.version, None
             self._book.end_version()
 
     def checkpoint(self, added: int) -> bytes:
         """What the frame in the making, which adds so many right tuples, says of the current version."""
         if self._ended is not None:
-            self.current = TableVersion(self._book.version_first, self._book.count + added, self._ended)
+            ended = self._ended
+            end = self._book.count + added
+            self.current = TableVersion(self._book.version_first, end, ended.content, ended.read)
             self._ended = None
         return b"" if self.current is None else self.current.encoded()
 

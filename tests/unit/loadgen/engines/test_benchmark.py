@@ -170,25 +170,20 @@ def test_the_reference_is_correct_at_block_ends(question, window):
     assert reference.counts(asked, probes).tolist() == nested_loop(question, "ties", window, probes)
 
 
-def windows_max(question):
-    """The largest window whose totals are published."""
-    return 100_000 if QUESTIONS[question].asks else 1_000_000
-
-
 def test_every_workload_is_published():
     published = expected.published()
     assert published["marks"] == list(MARKS)
-    assert set(published["totals"]) == {
-        f"{q}-{v}-{window}" for q, v in ALL for window in WINDOWS if window <= windows_max(q)
-    }
+    assert set(published["totals"]) == {f"{q}-{v}-{window}" for q, v in ALL for window in WINDOWS}
     for name, totals in published["totals"].items():
         assert totals == sorted(totals), name
         assert len(totals) == len(MARKS), name
 
 
 def test_no_total_is_trivial():
-    """Many rows have a partner and many have none, in every variant and window."""
-    for name, totals in expected.published()["totals"].items():
+    """Many rows have a partner and many have none, in every variant and window but one."""
+    # Over a million rows `drift` moves so far that no row has a twentieth of them as partners.
+    published = {name: totals for name, totals in expected.published()["totals"].items() if name != "q8-drift-1000000"}
+    for name, totals in published.items():
         question, _, _ = name.split("-")
         rows = totals[-1] / MARKS[-1]
         if question in ("q4", "q8"):

@@ -208,7 +208,23 @@ def test_a_table_that_a_filter_thins_out_is_whole():
     stage.feed([5])
     assert answered(stage.log) == [(5, [1, 3])]
     last = TableVersion.of([record for record in stage.log if isinstance(record, Frame)][-1].checkpoint)
-    assert last == TableVersion(0, 2, 1)
+    assert last == TableVersion(0, 2, 1, ((0, 0),))
+
+
+def test_a_version_says_how_far_its_topic_was_read_though_a_later_one_waits():
+    stage = Stage("a", credits_frames=1)
+    stage.do(stage.router.on_table(version([1, 2], 1, read=5)))
+    stage.do(stage.router.on_table(version([3], 2, read=8)))
+    stage.settle()
+    stage.settle()
+    named = [TableVersion.of(record.checkpoint) for record in stage.log if isinstance(record, Frame)]
+    assert named == [TableVersion(0, 2, 1, ((0, 5),)), TableVersion(2, 3, 2, ((0, 8),))]
+
+
+def test_a_version_of_an_older_log_doesnt_say_how_far_it_was_read():
+    written = TableVersion(3, 7, 2**64 - 1, ((0, 5), (2, 9)))
+    assert TableVersion.of(written.encoded()) == written
+    assert TableVersion.of(written.encoded()[:24]) == TableVersion(3, 7, 2**64 - 1)
 
 
 # -- dead letters

@@ -1,0 +1,119 @@
+"""What a check reads of Kafka: messages by Spark, and the rows of the inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own convention)
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from loadgen.check import rows
+from loadgen.check.judging import place_of, reason_of
+from loadgen.check.ordering import Place, StreamRows
+from loadgen.check.results import ResultRecord
+from loadgen.check.spark_sql import spark_sql
+from loadgen.load.spark import Kafka
+from spojoin.model import Column, Computed, Query, Stream
+from spojoin.protocol.topology import Topic, dead_letter_topic, source_topic, topic_name
+
+#: Offset ranges that a topic is split into for parsing.
+READ_TASKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTopics:
+    """Where a query's messages are; by default where the services keep them.
+
+    csv_columns: by stream, the fields of a CSV line in order; default the schema's, then time, then key
+    folder: that of the query file, in which the file of a table is; table_files: files that it was before
+    """
+
+    kafka: Kafka
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    results: str | None = None
+    csv_columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    folder: Path = Path()
+    table_files: Sequence[Path] = ()
+
+    def input_of(self, stream: Stream) -> str:
+        """The input topic of a stream."""
+        return self.inputs.get(stream.name, source_topic(stream))
+
+    def results_of(self, query: Query) -> str:
+        """The topic of a query's results."""
+        return self.results or topic_name(query.name, Topic.RESULTS)
+
+    def columns_of(self, stream: Stream) -> list[str]:
+        """The fields of a CSV line of a stream."""
+        named = [*stream.schema, *(name for name in (stream.time, stream.key) if name is not None)]
+        return list(self.csv_columns.get(stream.name, dict.fromkeys(named)))
+
+
+def read_topic(spark: SparkSession, kafka: Kafka, topic: str, tasks: int = 1) -> DataFrame:
+    """All committed records of a topic, if there is such a topic."""
+    options = kafka.options() | {
+        "kafka.isolation.level": "read_committed",
+        "includeHeaders": "true",
+        "minPartitions": str(tasks),
+        # By pattern, so that a topic that is not there is empty; Spark looks for a match anywhere in a name.
+        "subscribePattern": f"^{re.escape(topic)}$",
+    }
+    return spark.read.format("kafka").options(**options).load()
+
+
+def stream_rows(spark: SparkSession, query: Query, stream: Stream, topics: CheckedTopics) -> StreamRows:
+    """The rows of an input topic."""
+    messages = read_topic(spark, topics.kafka, topics.input_of(stream), READ_TASKS)
+    messages = messages.where("NOT coalesce(exists(headers, h -> h.key = 'spojoin-heartbeat'), false)")
+    return read_rows(messages.select(*rows.MESSAGE), stream, topics.columns_of(stream), needs_time=query.needs_time)
+
+
+def read_rows(messages: DataFrame, stream: Stream, columns: list[str], *, needs_time: bool) -> StreamRows:
+    """The rows of an input's messages (rows.MESSAGE), with what Spark evaluates; `columns` are those of CSV lines."""
+
+    def parse(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        return rows.parse(batches, stream, columns, needs_time)
+
+    schema = from_arrow_schema(rows.parsed_schema(stream), prefer_timestamp_ntz=True)
+    return StreamRows.of(with_expressions(messages.mapInArrow(parse, schema), stream).toArrow(), needs_time)
+
+
+def with_expressions(parsed: DataFrame, stream: Stream) -> DataFrame:
+    """Parsed rows with what Spark evaluates: f<i>, whether a row passes filter i; k<slot>, computed key columns."""
+    names = {name: f"c{i}" for i, name in enumerate(rows.kept_columns(stream))}
+    found = {
+        f"f{number}": f"coalesce({spark_sql(member.filter.condition.sql, names)}, false)"
+        for number, member in enumerate(stream.fed(0))
+        if member.filter is not None
+    }
+    for slot, key in enumerate(stream.keys):
+        if isinstance(key.expression, Computed):
+            found[f"k{slot}"] = spark_sql(key.expression.sql, names)
+        elif isinstance(key.expression, Column) and not rows.is_read_here(key):
+            found[f"k{slot}"] = names[key.expression.name]
+    # A refused row has no values, so that nothing of it can fail.
+    return parsed.select("*", *(F.expr(sql).alias(name) for name, sql in found.items()))
+
+
+def messages_of(spark: SparkSession, kafka: Kafka, topic: str) -> Iterator[ResultRecord]:
+    """The records of a topic in their order, with their headers."""
+    table = read_topic(spark, kafka, topic).select("partition", "offset", "value", "headers").toArrow()
+    table = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
+    for value, headers in zip(table["value"], table["headers"].to_pylist(), strict=True):
+        yield ResultRecord(_headers(headers), value.as_py() or b"")
+
+
+def _headers(headers: list[dict[str, Any]] | None) -> dict[str, bytes]:
+    return {h["key"]: h["value"] for h in headers or ()}
+
+
+def dead_letters(spark: SparkSession, stream: Stream, topics: CheckedTopics) -> dict[Place, str]:
+    """Reasons by place; a letter that a restart wrote again says the same."""
+    letters = messages_of(spark, topics.kafka, dead_letter_topic(topics.input_of(stream)))
+    return {place_of(m.headers): reason_of(m.headers) for m in letters}
