@@ -15,6 +15,7 @@ from loadgen.load import spark as local
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.spark import history
 from tests.support.asking_statements import draw, table_of
+from tests.support.full_statements import draw_full
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -130,6 +131,30 @@ def test_parquet_files_without_an_order_are_sorted(spark, tmp_path):
 @pytest.mark.parametrize("seed", range(40, 48))
 def test_what_left_rows_ask_is_answered_as_by_duckdb(spark, seed):
     statement = draw(seed)
+    found = drawn(spark, statement, seed, Random(seed).choice((1, 3, 6))).collect()
+    assert [tuple(map(plain, row)) for row in found] == [tuple(map(plain, row)) for row in statement.answer()]
+
+
+FULL = {
+    "one input, interval": 57,
+    "two inputs, by time": 66,
+    "one input, by count": 124,
+    "two inputs, by count": 90,
+}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_a_full_join_is_answered_in_the_order_of_closing(spark, name):
+    statement = draw_full(FULL[name])
+    assert statement.at_close
+    found = drawn(spark, statement, FULL[name], 5)
+    expected = [tuple(row) for row in statement.answer()]
+    assert [tuple(row) for row in found.collect()] == expected
+    assert sum(1 for rows in found.rdd.glom().collect() if rows) > 1
+
+
+def drawn(spark, statement, seed, shares):
+    """The DataFrame of a drawn statement over rows in no order."""
     names = ["a"] if statement.is_self else ["a", "b"]
     own = [[row for of, row in statement.rows if of == stream] for stream in range(len(names))]
     frames = {
@@ -138,9 +163,7 @@ def test_what_left_rows_ask_is_answered_as_by_duckdb(spark, seed):
     }
     timed = statement.is_time or not statement.is_self
     order = {"time": dict.fromkeys(names, "at"), "order_by": ["at", "id"]} if timed else {"order_by": "id"}
-    shares = Random(seed).choice((1, 3, 6))
-    found = joined(spark, statement.sql(), shares=shares, **order, **frames).collect()
-    assert [tuple(map(plain, row)) for row in found] == [tuple(map(plain, row)) for row in statement.answer()]
+    return joined(spark, statement.sql(), shares=shares, **order, **frames)
 
 
 def plain(value):

@@ -1,13 +1,13 @@
 """A query over a history in blocks and shares of drawn sizes, as tasks of Spark answer it, in this process."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
 
 from spojoin.model import Query
 from spojoin.spark.counting import RowCounter, blocks_of
-from spojoin.spark.reach import WindowReach
 from spojoin.spark.shares import Division, ShareLimits
 from spojoin.spark.task import ShareWork, answered
 
@@ -15,15 +15,19 @@ from spojoin.spark.task import ShareWork, answered
 Place = tuple[int, int]
 
 
-def divided(query: Query, tables: Sequence[pa.Table], order: Sequence[Place], rng: Random) -> list[pa.RecordBatch]:
-    """The results over the rows of `tables` in an order."""
+def divided(
+    query: Query, tables: Sequence[pa.Table], order: Sequence[Place], rng: Random, own: int | None = None
+) -> list[pa.RecordBatch]:
+    """The results over the rows of `tables` in an order; own: how many rows answer, if not all do."""
     blocks = cut(order, lambda: rng.choice((1, 2, 5, 30)))
     rows = [tuple(_taken(table, block, number) for number, table in enumerate(tables)) for block in blocks]
     counter = RowCounter(query)
     known = blocks_of([counter.count(block) for block in rows], [100] * len(rows), query)
+    if own is not None:
+        known = replace(known, own=min(own, known.own))
     limits = ShareLimits(rng.choice((1, 7, 40)), rng.random() < 0.3, 1 << 60, 0)
     found: list[pa.RecordBatch] = []
-    for share in Division(WindowReach.of(query), known, limits).shares():
+    for share in Division(query, known, limits).shares():
         found += answered(query, ShareWork.of(known, share), rows[share.first : share.last])
     return found
 

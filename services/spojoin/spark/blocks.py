@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 I64 = NDArray[np.int64]
+#: An event time that no row has.
+NO_TIME = 2**63 - 1
 
 
 @dataclass(frozen=True)  # without slots: it keeps its sums

@@ -11,12 +11,9 @@ import pyarrow as pa
 
 from spojoin.model import Query
 from spojoin.query.extract import Extracted, Extractor
-from spojoin.spark.blocks import HistoryBlocks
+from spojoin.spark.blocks import NO_TIME, HistoryBlocks
 from spojoin.spark.task import BlockRows
 from spojoin.spark.until import Until
-
-#: An event time that no row has.
-_NO_TIME = 2**63 - 1
 
 
 @dataclass(slots=True)
@@ -30,8 +27,8 @@ class BlockCount:
     members: list[int]
     numbered: int = 0
     own: int = 0
-    first_us: int = _NO_TIME
-    last_us: int = -_NO_TIME
+    first_us: int = NO_TIME
+    last_us: int = -NO_TIME
     refused: Counter[str] = field(default_factory=Counter)
 
 

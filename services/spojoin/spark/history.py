@@ -137,7 +137,7 @@ class HistoryJoin:
         cores = self._spark.sparkContext.defaultParallelism
         rows = blocks.rows_of(0, blocks.answering)
         limits = ShareLimits.of(rows, cores, settings.shares, settings.memory_bytes, PYTHON_BYTES + self.state_bytes)
-        return Division(self._reach, blocks, limits)
+        return Division(self.asked.query, blocks, limits)
 
     @cached_property
     def _reach(self) -> WindowReach:

@@ -15,6 +15,7 @@ from spojoin.model import Query
 from spojoin.protocol.answered import NEVER
 from spojoin.protocol.generations import Beginning
 from spojoin.spark.blocks import HistoryBlocks
+from spojoin.spark.closed_here import ClosedHere
 from spojoin.spark.shares import HistoryShare
 from spojoin.wire.records import SourcePosition
 
@@ -24,10 +25,12 @@ class ShareWork:
     """A share of a history as its task has to know it.
 
     beginning: where numbers begin, and which rows answer; reads: how many rows with a number it reads
+    closed: which of the rows answer where they do as they close, both sides'; None for all
     """
 
     beginning: Beginning
     reads: int
+    closed: ClosedHere | None = None
 
     @classmethod
     def of(cls, blocks: HistoryBlocks, share: HistoryShare, ahead: int = 0) -> ShareWork:
@@ -40,7 +43,7 @@ class ShareWork:
             first_seq=int(numbered[share.first]),
             own=range(int(numbered[share.begin]) + ahead, min(int(numbered[share.end]), blocks.own) + ahead),
         )
-        return cls(beginning, int(numbered[share.last] - numbered[share.first]))
+        return cls(beginning, int(numbered[share.last] - numbered[share.first]), share.closed)
 
 
 #: Rows of each input in a block, None where it has none.
@@ -56,7 +59,8 @@ def answered(
 
     Raises BadData where the rows are others than those that were counted.
     """
-    engine = Engine(query, sizes_for(1), accounts=False, beginning=work.beginning)
+    own = None if work.closed is None else work.closed.watched()
+    engine = Engine(query, sizes_for(1), own, accounts=False, beginning=work.beginning)
     with closing(engine):
         if table is not None:
             yield from engine.load(table, f"table {query.inputs[-1].name}")
