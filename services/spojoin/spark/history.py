@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 from pyspark.errors import PythonException
@@ -147,7 +148,9 @@ class HistoryJoin:
     def window_rows(self) -> int:
         """The most rows before a block that its windows may reach."""
         blocks = self.gathered.blocks
-        return max((blocks.rows_of(self._reach.first(blocks, n), n) for n in range(len(blocks))), default=0)
+        numbers = np.arange(len(blocks), dtype=np.int64)
+        before = blocks.total_before
+        return int((before[numbers] - before[self._reach.firsts(blocks, numbers)]).max(initial=0))
 
     @cached_property
     def state_bytes(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spojoin.model import EmitOn, Query, Window
-from spojoin.spark.blocks import HistoryBlocks
+from spojoin.spark.blocks import I64, HistoryBlocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,19 @@ class WindowReach:
 
     def first(self, blocks: HistoryBlocks, begin: int) -> int:
         """The first block with rows in the windows of rows of block `begin` and later ones."""
-        found = [begin]
+        return int(self.firsts(blocks, np.array([begin], np.int64))[0])
+
+    def firsts(self, blocks: HistoryBlocks, begins: I64) -> I64:
+        """The same for each of some blocks, int64 (n,)."""
+        found = begins.copy()
         for stream, window in self.back.items():
             if window.is_time:
-                bound = blocks.first_us[begin] - window.length
-                found.append(int(np.searchsorted(blocks.last_us, bound, "left")))
+                reached = np.searchsorted(blocks.last_us, blocks.first_us[begins] - window.length, "left")
             else:
                 before = blocks.members_before[:, stream]
-                found.append(int(np.searchsorted(before[1:], before[begin] - window.length, "right")))
-        return min(found)
+                reached = np.searchsorted(before[1:], before[begins] - window.length, "right")
+            found = np.minimum(found, reached)
+        return found
 
     def last(self, blocks: HistoryBlocks, end: int) -> int:
         """The block behind the last one with rows that find rows of blocks before `end`."""
