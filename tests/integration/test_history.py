@@ -1,6 +1,7 @@
 """A statement over a history on a real Spark: the rows that `spojoin run` gives, in order, in any number of shares."""
 
 import datetime
+import os
 from random import Random
 
 import numpy as np
@@ -241,6 +242,16 @@ def test_a_task_that_fails_is_tried_again_with_the_same_result(spark, tmp_path):
     found = joined(spark, PAIRS, order_by="id", shares=4, trips=frame.mapInArrow(fails_once, frame.schema)).collect()
     assert failed.exists()
     assert [tuple(row) for row in found] == nested_loop(table, 100, 10)
+
+
+def test_workers_are_made_with_what_tasks_import(spark):
+    def of_daemon(batches):
+        for batch in batches:
+            with open(f"/proc/{os.getppid()}/cmdline", "rb") as file:
+                yield pa.RecordBatch.from_pydict({"command": [file.read().decode()] * batch.num_rows})
+
+    (row,) = spark.range(1).mapInArrow(of_daemon, "command string").collect()
+    assert "spojoin.spark.daemon" in row.command
 
 
 def test_no_rows_give_no_answers(spark):

@@ -18,6 +18,7 @@ SESSION_SETTINGS = {"spark.sql.session.timeZone": "UTC"}
 _SETTINGS = SESSION_SETTINGS | {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.python.daemon.module": "spojoin.spark.daemon",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from spojoin.embedded.inputs import with_key_type
 from spojoin.model import Query, Stream
 from spojoin.spark.counting import BlockCount, RowCounter
+from spojoin.spark.python_worker import settle
 from spojoin.spark.task import BlockRows
 from spojoin.spark.until import Until
 
@@ -61,6 +62,7 @@ class BlockGatherer:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The blocks of a partition, each as a batch of one row; where something is wrong that alone, and the end."""
+        settle()
         context = TaskContext.get()
         partition, number = 0 if context is None else context.partitionId(), 0
         counter, order = RowCounter(self.query, self.until), _BlockOrder(self)

@@ -30,6 +30,7 @@ from spojoin.spark.counting import BlockCount, RowCounter, blocks_of
 from spojoin.spark.gather import NULL, TWICE, BlockGatherer, SparkBlocks, packed, unpacked
 from spojoin.spark.ordering import InputOrder, OrderedRows
 from spojoin.spark.parquet import ParquetScan, scanned
+from spojoin.spark.python_worker import settle
 from spojoin.spark.reach import WindowReach
 from spojoin.spark.settings import HistorySettings
 from spojoin.spark.shares import Division, HistoryShare, ShareLimits
@@ -261,6 +262,7 @@ class ShareTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The results of all shares, in order."""
+        settle()
         table = None if self.table is None else unpacked(self.table)
         for share, rows in groupby(self.rows(batches), key=lambda row: row[0]):
             for found in answered(self.query, self.works[share], (block for _, block in rows), table):

@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from spojoin.model import Query
 from spojoin.spark.counting import RowCounter
 from spojoin.spark.gather import FIELDS, UNORDERED, counted_row, fault_row, keyed, null_fault, steps
+from spojoin.spark.python_worker import settle
 from spojoin.spark.task import BlockRows
 from spojoin.spark.until import Until
 
@@ -85,6 +86,7 @@ class ParquetScan:
                 yield batch.select(self.types.names).cast(self.types)
 
     def _counted(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         counter = RowCounter(self.query, self.until)
         for batch in pieces:
             for piece in batch.to_pylist():
