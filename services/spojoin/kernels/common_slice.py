@@ -104,7 +104,7 @@ def _leave_out(n: int, bounds: I64, complement: NDArray[np.bool_], counts: I64) 
     """Of the tuples in both intervals make those that satisfy the predicates, by inclusion and exclusion."""
     for q in range(len(counts)):
         within = bounds[0, 1, q] - bounds[0, 0, q], bounds[1, 1, q] - bounds[1, 0, q]
-        counts[q] = _satisfying(counts[q], n, within, (complement[0, q], complement[1, q]))
+        counts[q] = _satisfying(counts[q], np.int64(n), within, (complement[0, q], complement[1, q]))
 
 
 @kernel
@@ -114,14 +114,18 @@ def _leave_out_sums(orders: I64, n: int, bounds: I64, complement: NDArray[np.boo
     for q in range(len(sums)):
         if not (complement[0, q] or complement[1, q]):
             continue
-        in_first = running_at(first, bounds[0, 1, q]) - running_at(first, bounds[0, 0, q])
-        in_second = running_at(second, bounds[1, 1, q]) - running_at(second, bounds[1, 0, q])
+        within = (
+            running_at(first, bounds[0, 1, q]) - running_at(first, bounds[0, 0, q]),
+            running_at(second, bounds[1, 1, q]) - running_at(second, bounds[1, 0, q]),
+        )
         whole = running_at(first, n)
-        sums[q] = _satisfying(sums[q], whole, (in_first, in_second), (complement[0, q], complement[1, q]))
+        sums[q] = _satisfying(sums[q], whole, within, (complement[0, q], complement[1, q]))
 
 
 @inlined
-def _satisfying(both: int, whole: int, within: tuple[int, int], complement: tuple[bool, bool]) -> int:
+def _satisfying(
+    both: np.int64, whole: np.int64, within: tuple[np.int64, np.int64], complement: tuple[bool, bool]
+) -> np.int64:
     """What satisfies two predicates of a whole, by what lies in both intervals and in each."""
     if complement[0] and complement[1]:
         return both + whole - within[0] - within[1]
