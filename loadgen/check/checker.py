@@ -7,21 +7,25 @@ Spark reads the topics, parses rows, evaluates expressions and runs blocks of pr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from loadgen.check.judging import ALL, ProbeSample, Reported, Runner, compare, judge, settle_rejects
+from loadgen.check.judging import ProbeSample, Reported, Runner, compare, judge, settle_rejects
 from loadgen.check.nested_loop import NestedLoop, Tuples
+from loadgen.check.ordering import StreamRows
 from loadgen.check.reading import READ_TASKS, CheckedTopics, dead_letters, messages_of, read_topic, stream_rows
+from loadgen.check.result_files import RESULT_MESSAGE
 from loadgen.check.results import accept
-from loadgen.check.row_check import RESULT_MESSAGE, RowCheck
+from loadgen.check.row_check import RowCheck
+from loadgen.check.table_order import TableLog
 from loadgen.check.table_reading import table_log
 from loadgen.check.verdict import Tally, Verdict
+from loadgen.check.whole import EVERYTHING, NO_HISTORY, CheckPlan, by_history
 from spojoin.model import Output, Query
 
 I64 = NDArray[np.int64]
@@ -33,36 +37,52 @@ _TALLY_SCHEMA = pa.schema(
 )
 
 
-def check(spark: SparkSession, query: Query, topics: CheckedTopics, sample: ProbeSample = ALL) -> Verdict:
-    """Check all that is in the topics: every probe, or a sample of them.
+def check(spark: SparkSession, query: Query, topics: CheckedTopics, plan: CheckPlan = EVERYTHING) -> Verdict:
+    """Check all that is in the topics: every probe, or a sample of them, beside every result row.
 
     The services must be at rest: what they have not yet answered counts as missing. Raises ConfigurationError where
     the log, or the source, of a table no longer tells which version of it rows were answered about.
     """
     verdict = Verdict(query.name)
+    streams, table = _inputs(spark, query, topics, verdict, for_history=plan.may_need_history)
+    messages = read_topic(spark, topics.kafka, topics.results_of(query), READ_TASKS).select(*RESULT_MESSAGE)
+    whole = by_history(spark, query, streams, messages, plan) if plan.needs_history(query, streams) else NO_HISTORY
+    given = _Rows(streams, messages, plan.sample if whole.rows is None else plan.beside_history(), table)
+    verdict = _looped(spark, query, topics, given, verdict)
+    whole.note(verdict)
+    return verdict
+
+
+class _Rows(NamedTuple):
+    """What a nested loop compares: rows that were not refused, messages of results, which probes; the table's log."""
+
+    streams: Sequence[StreamRows]
+    messages: DataFrame
+    sample: ProbeSample
+    table: TableLog | None
+
+
+def _inputs(
+    spark: SparkSession, query: Query, topics: CheckedTopics, verdict: Verdict, *, for_history: bool
+) -> tuple[Sequence[StreamRows], TableLog | None]:
+    """The rows of all inputs that were not refused, a table's last, and what tells of the table."""
+    table = table_log(spark, query, topics) if query.has_table else None
+    of_streams = [stream for stream in query.inputs if stream.table is None]
+    streams = [stream_rows(spark, query, stream, topics, for_history=for_history) for stream in of_streams]
+    letters = [dead_letters(spark, stream, topics) for stream in of_streams]
+    if table is not None:
+        streams, letters = [*streams, table.source.rows], [*letters, dict(table.source.letters)]
+    return settle_rejects(streams, letters, query, verdict), table
+
+
+def _looped(spark: SparkSession, query: Query, topics: CheckedTopics, given: _Rows, verdict: Verdict) -> Verdict:
     if query.output is Output.ROWS:
-        return _check_rows(spark, query, topics, verdict, sample)
-    streams = [stream_rows(spark, query, stream, topics) for stream in query.inputs]
-    streams = settle_rejects(streams, [dead_letters(spark, stream, topics) for stream in query.inputs], query, verdict)
+        return RowCheck(spark, query, given.messages, verdict).run(given.streams, given.sample, given.table)
     accepted = accept(messages_of(spark, topics.kafka, topics.results_of(query)))
     verdict.resent = accepted.resent
     if accepted.gap is not None:
         verdict.differs(accepted.gap)
-    return judge(query, streams, accepted.rows, verdict, _spark_runner(spark), sample)
-
-
-def _check_rows(
-    spark: SparkSession, query: Query, topics: CheckedTopics, verdict: Verdict, sample: ProbeSample
-) -> Verdict:
-    table = table_log(spark, query, topics) if query.has_table else None
-    of_streams = [stream for stream in query.inputs if stream.table is None]
-    streams = [stream_rows(spark, query, stream, topics) for stream in of_streams]
-    letters = [dead_letters(spark, stream, topics) for stream in of_streams]
-    if table is not None:
-        streams, letters = [*streams, table.source.rows], [*letters, dict(table.source.letters)]
-    streams = settle_rejects(streams, letters, query, verdict)
-    messages = read_topic(spark, topics.kafka, topics.results_of(query), READ_TASKS).select(*RESULT_MESSAGE)
-    return RowCheck(spark, query, messages, verdict).run(streams, sample, table)
+    return judge(query, given.streams, accepted.rows, verdict, _spark_runner(spark), given.sample)
 
 
 def _spark_runner(spark: SparkSession) -> Runner:

@@ -32,7 +32,17 @@ class CheckOptions:
         list[Path] | None,
         typer.Option(help="A file that the query's table was before the one that the query names; repeatable."),
     ] = None
-    sample: Annotated[int | None, typer.Option(min=1, help="Check only this number of probes.")] = None
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Recompute only this number of probes; with --history beside it.")
+    ] = None
+    history: Annotated[
+        bool | None,
+        typer.Option(
+            "--history/--loop",
+            help="Compare every result row with a history on Spark, and recompute a sample of probes; or recompute "
+            "every probe by a nested loop. The default is the loop as long as that takes minutes.",
+        ),
+    ] = None
     seed: options.Seed = 0
     redis: Annotated[
         str | None,
@@ -46,8 +56,8 @@ def check(asked: CheckOptions) -> None:
     """Recompute a join from its input topics and compare the results; exit status 0 only if they are exact.
 
     Run it when the services are at rest. Prints a JSON object: completeness, false positives, duplicates, rejected
-    rows by reason and the first difference in words. Of a query with a table the log must still tell which version of
-    it each row was answered about.
+    rows by reason, the first difference in words, and what was checked by which way. Of a query with a
+    table the log must still tell which version of it each row was answered about.
 
     Example:
 
@@ -57,6 +67,7 @@ def check(asked: CheckOptions) -> None:
     from loadgen.check.judging import ProbeSample
     from loadgen.check.publish import publish
     from loadgen.check.reading import CheckedTopics
+    from loadgen.check.whole import CheckPlan, CheckWay
     from loadgen.load import spark
     from spojoin.query.load import load_query
 
@@ -69,7 +80,9 @@ def check(asked: CheckOptions) -> None:
         table_files=asked.table_file or (),
     )
     session = spark.start(progress=lambda line: typer.echo(line, err=True))
-    verdict = checker.check(session, load_query(asked.query), topics, ProbeSample(asked.sample, asked.seed))
+    way = None if asked.history is None else (CheckWay.HISTORY if asked.history else CheckWay.LOOP)
+    plan = CheckPlan(ProbeSample(asked.sample, asked.seed), way)
+    verdict = checker.check(session, load_query(asked.query), topics, plan)
     typer.echo(orjson.dumps(verdict.as_json(), option=orjson.OPT_INDENT_2).decode())
     if asked.redis is not None:
         publish(verdict, asked.redis)

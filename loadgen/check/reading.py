@@ -67,20 +67,25 @@ def read_topic(spark: SparkSession, kafka: Kafka, topic: str, tasks: int = 1) ->
     return spark.read.format("kafka").options(**options).load()
 
 
-def stream_rows(spark: SparkSession, query: Query, stream: Stream, topics: CheckedTopics) -> StreamRows:
-    """The rows of an input topic."""
+def stream_rows(
+    spark: SparkSession, query: Query, stream: Stream, topics: CheckedTopics, *, for_history: bool = False
+) -> StreamRows:
+    """The rows of an input topic; for_history: with all columns that a history needs."""
     messages = read_topic(spark, topics.kafka, topics.input_of(stream), READ_TASKS)
     messages = messages.where("NOT coalesce(exists(headers, h -> h.key = 'spojoin-heartbeat'), false)")
-    return read_rows(messages.select(*rows.MESSAGE), stream, topics.columns_of(stream), needs_time=query.needs_time)
+    selected, columns = messages.select(*rows.MESSAGE), topics.columns_of(stream)
+    return read_rows(selected, stream, columns, needs_time=query.needs_time, for_history=for_history)
 
 
-def read_rows(messages: DataFrame, stream: Stream, columns: list[str], *, needs_time: bool) -> StreamRows:
+def read_rows(
+    messages: DataFrame, stream: Stream, columns: list[str], *, needs_time: bool, for_history: bool = False
+) -> StreamRows:
     """The rows of an input's messages (rows.MESSAGE), with what Spark evaluates; `columns` are those of CSV lines."""
 
     def parse(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        return rows.parse(batches, stream, columns, needs_time)
+        return rows.parse(batches, stream, columns, needs_time, for_history=for_history)
 
-    schema = from_arrow_schema(rows.parsed_schema(stream), prefer_timestamp_ntz=True)
+    schema = from_arrow_schema(rows.parsed_schema(stream, for_history=for_history), prefer_timestamp_ntz=True)
     return StreamRows.of(with_expressions(messages.mapInArrow(parse, schema), stream).toArrow(), needs_time)
 
 

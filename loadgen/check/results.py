@@ -21,7 +21,8 @@ from spojoin.model import Output
 I64 = NDArray[np.int64]
 
 FRAME, BEGIN, END, LAST = "spojoin-frame", "spojoin-begin", "spojoin-end", "spojoin-last"
-_AS_TEXT = ("stream", "key", "left_key", "right_key")
+#: Columns of names and keys, which have this type or that.
+AS_TEXT = ("stream", "key", "left_key", "right_key")
 #: SERIAL_COOKIE_NO_RUNCONTAINER and SERIAL_COOKIE of the Roaring format specification.
 _COOKIES = (12346, 12347)
 
@@ -75,7 +76,7 @@ class RecordChain:
 
     def accepted(self) -> Accepted:
         """All rows so far."""
-        batches = [batch for value in self._values for batch in _batches(value)]
+        batches = [batch for value in self._values for batch in batches_of(value)]
         return Accepted(pa.Table.from_batches(batches) if batches else pa.table({}), self.resent, self.gap)
 
 
@@ -87,12 +88,12 @@ def accept(messages: Iterable[ResultRecord]) -> Accepted:
     return chain.accepted()
 
 
-def _batches(value: bytes) -> Iterator[pa.RecordBatch]:
+def batches_of(value: bytes) -> Iterator[pa.RecordBatch]:
     """A message's rows; names and keys as text, since their Arrow type may differ from message to message."""
     with pa.ipc.open_stream(io.BytesIO(value)) as stream:
         for batch in stream:
             columns = [
-                column.cast(pa.string()) if name in _AS_TEXT else column
+                column.cast(pa.string()) if name in AS_TEXT else column
                 for name, column in zip(batch.schema.names, batch.columns, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

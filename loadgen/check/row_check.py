@@ -11,7 +11,7 @@ import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,23 +22,22 @@ from loadgen.check import ordering
 from loadgen.check.asked_rows import AnsweredRows, AskedRows, AskedSource, answered
 from loadgen.check.full_rows import FullSource
 from loadgen.check.judging import ALL, BLOCK_PROBES, ProbeSample
+from loadgen.check.ordered_rows import rows_of
 from loadgen.check.ordering import Ordered, StreamRows
 from loadgen.check.output_digest import rows_sha256
 from loadgen.check.pair_rows import PairRows, PairSource, Span, SpanRows, select_schema
-from loadgen.check.results import BEGIN, END, FRAME, LAST, RecordChain, ResultRecord
+from loadgen.check.result_files import NUMBERS, RESULT_MESSAGE, said_by
+from loadgen.check.results import RecordChain, ResultRecord
 from loadgen.check.table_order import TableLog, ordered_by_log
 from loadgen.check.verdict import Verdict
 from spojoin.model import Query
 
-#: Columns of a result message that are read.
-RESULT_MESSAGE = ("partition", "offset", "value", "headers")
 #: Spans that are compared row by row; of the others it is only known that they differ.
 COMPARED_ROWS = 16
 
-_NUMBERS = (FRAME, BEGIN, END, LAST)
 _READ_SCHEMA = pa.schema(
     [("partition", pa.int32()), ("offset", pa.int64())]
-    + [(name, pa.int64()) for name in _NUMBERS]
+    + [(name, pa.int64()) for name in NUMBERS]
     + [("rows", pa.int64()), ("digest", pa.string())]
 )
 Spans = list[tuple[int, Span]]
@@ -102,7 +101,7 @@ class RowCheck:
         read = self._messages.mapInArrow(_read, from_arrow_schema(_READ_SCHEMA)).toArrow()
         for record in read.sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist():
             first = chain.tuples
-            if chain.take(ResultRecord({name: b"%d" % record[name] for name in _NUMBERS}, b"")):
+            if chain.take(ResultRecord({name: b"%d" % record[name] for name in NUMBERS}, b"")):
                 found = SpanRows(record["rows"], record["digest"])
                 answers.append(Answer(Span(first, chain.tuples), record["offset"], found))
         self._verdict.resent = chain.resent
@@ -134,7 +133,7 @@ class RowCheck:
         wanted = select_schema(self._query)
         if [(f.name, _decoded(f.type)) for f in found.schema] != [(f.name, f.type) for f in wanted]:
             verdict.differs(f"{probes}: the columns are {_words(found.schema)}; expected {_words(wanted)}")
-        want, got = _tuples(expected), _tuples(found)
+        want, got = rows_of(expected), rows_of(found)
         right, surplus = Counter(want) & Counter(got), Counter(got) - Counter(want)
         again = sum(count for row, count in surplus.items() if row in right)
         verdict.rows_right += right.total()
@@ -162,23 +161,24 @@ def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         read = []
         for partition, offset, value, headers in zip(*(batch[name] for name in RESULT_MESSAGE), strict=True):
-            said = {header["key"]: header["value"] for header in headers.as_py() or ()}
-            if END not in said:
-                raise ValueError("the results are JSON messages: the checker reads those of results_format frames")
+            said = said_by(headers.as_py())
             rows = pa.ipc.open_stream(value.as_buffer()).read_all()
-            numbers = {name: int(said[name]) for name in _NUMBERS}
+            numbers = {name: int(said[name]) for name in NUMBERS}
             place = {"partition": partition.as_py(), "offset": offset.as_py()}
             read.append(place | numbers | {"rows": rows.num_rows, "digest": rows_sha256(rows)})
         yield pa.RecordBatch.from_pylist(read, _READ_SCHEMA)
 
 
 def _chosen(answers: Sequence[Answer], sample: ProbeSample) -> list[int]:
-    """The numbers of the answers that are checked, ascending: all, or as many as have the sample's probes."""
+    """The numbers of the answers that are checked, ascending: all, or as many as have the sample's probes.
+
+    The last one is always among them, which alone shows where answers end.
+    """
     if sample.probes is None:
         return list(range(len(answers)))
     drawn = np.random.default_rng(sample.seed).permutation(len(answers))
     probes = np.cumsum([answers[number].span.end - answers[number].span.first for number in drawn])
-    return sorted(drawn[: int(np.searchsorted(probes, sample.probes)) + 1].tolist())
+    return sorted({*drawn[: int(np.searchsorted(probes, sample.probes)) + 1].tolist(), *range(len(answers))[-1:]})
 
 
 def _groups(spans: Spans) -> list[Spans]:
@@ -199,12 +199,6 @@ def _decoded(kind: pa.DataType) -> pa.DataType:
 
 def _words(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {_decoded(field.type)}" for field in schema)
-
-
-def _tuples(rows: pa.Table) -> list[tuple[Any, ...]]:
-    """Rows as values that compare; NaN is equal to itself."""
-    columns = [["nan" if value != value else value for value in column.to_pylist()] for column in rows.columns]  # noqa: PLR0124
-    return list(zip(*columns, strict=True))
 
 
 def _at(rows: Sequence[object], at: int) -> object:

@@ -36,6 +36,7 @@ from spojoin.model import (
     TimeUnit,
     TypeName,
 )
+from spojoin.query.schema import arrow_schema
 
 Value = str | int | float | Decimal | date | datetime | None
 #: A value that is read, of any kind: its conversion raises TypeError where the kind does not fit.
@@ -381,10 +382,32 @@ def kept_columns(stream: Stream) -> list[str]:
     return list(dict.fromkeys([*names, *(name for each in computed for name in each.columns)]))
 
 
-def parsed_schema(stream: Stream) -> pa.Schema:
+def history_columns(stream: Stream) -> dict[str, str]:
+    """By each column that a history of the stream needs, the name among those of `parse`."""
+    found = {name: f"c{i}" for i, name in enumerate(kept_columns(stream))}
+    return _read_anyway(stream) | found | {name: f"h{i}" for i, name in enumerate(_others(stream))}
+
+
+def _read_anyway(stream: Stream) -> dict[str, str]:
+    """The time and the key as they are read for all checks, where that is the column."""
+    found = {}
+    if stream.time is not None and stream.schema.get(stream.time, _TIMESTAMP_TYPE).name is TypeName.TIMESTAMP:
+        found[stream.time] = "time_us"
+    if stream.key is not None and stream.key not in stream.schema:
+        found[stream.key] = "key"
+    return found
+
+
+def _others(stream: Stream) -> list[str]:
+    found = {*kept_columns(stream), *_read_anyway(stream)}
+    return [name for name in arrow_schema(stream).names if name not in found]
+
+
+def parsed_schema(stream: Stream, *, for_history: bool = False) -> pa.Schema:
     """Columns of `parse`: the row's place, why it is refused (words joined by blanks), and its values.
 
     k<slot>: key columns that are read here; c<i>: the columns of `kept_columns`
+    for_history: whether others of `history_columns` follow, h<i>
     """
     fields = [
         ("partition", pa.int32()),
@@ -400,19 +423,28 @@ def parsed_schema(stream: Stream) -> pa.Schema:
         if is_read_here(key)
     ]
     kept = [(f"c{i}", arrow_type(stream.type_of(name))) for i, name in enumerate(kept_columns(stream))]
-    return pa.schema(fields + keys + kept)
+    others = [
+        (f"h{i}", arrow_type(stream.type_of(name))) for i, name in enumerate(_others(stream) if for_history else ())
+    ]
+    return pa.schema(fields + keys + kept + others)
 
 
 def parse(
-    batches: Iterable[pa.RecordBatch], stream: Stream, columns: list[str], needs_time: bool
+    batches: Iterable[pa.RecordBatch],
+    stream: Stream,
+    columns: list[str],
+    needs_time: bool,
+    *,
+    for_history: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Messages (partition, offset, value) as rows with the columns of `parsed_schema`."""
-    schema, kept = parsed_schema(stream), kept_columns(stream)
+    schema = parsed_schema(stream, for_history=for_history)
+    names = kept_columns(stream), _others(stream) if for_history else []
     for batch in batches:
         rows: list[tuple[Any, ...]] = []
         for partition, offset, value in zip(*(batch[name].to_pylist() for name in MESSAGE), strict=True):
             for number, (row, position) in enumerate(_placed(value or b"", columns, stream, f"{partition}:{offset}")):
-                read = _read(row, stream, kept, needs_time, position)
+                read = _read(row, stream, names, needs_time, position)
                 rows.append((partition, offset, number, *read))
                 if _lacks_a_column(value or b"", read[0]):
                     break
@@ -431,17 +463,22 @@ def _lacks_a_column(value: bytes, reasons: str | None) -> bool:
     return format_of(value) is MessageFormat.ARROW and "missing-field" in (reasons or "").split()
 
 
-def _read(row: Row | None, stream: Stream, kept: list[str], needs_time: bool, position: str) -> tuple[Any, ...]:
-    """(reasons, time_us, key, values...) of a row."""
+def _read(
+    row: Row | None, stream: Stream, names: tuple[list[str], list[str]], needs_time: bool, position: str
+) -> tuple[Any, ...]:
+    """(reasons, time_us, key, values...) of a row; names: of the columns that are kept, and of others."""
     keys = [key for key in stream.keys if is_read_here(key)]
+    kept, others = names
     if row is None:
-        return ("malformed", *(None for _ in range(2 + len(keys) + len(kept))))
+        return ("malformed", *(None for _ in range(2 + len(keys) + len(kept) + len(others))))
     reasons: list[str] = []
     time_us = _or_refused(lambda: _time_us(row, stream), reasons) if needs_time else None
     values = [_or_refused(partial(_or_null, key_value, k, row, stream.schema), reasons) for k in keys]
     cells = [_or_refused(partial(_or_null, _cell, name, row, stream), reasons) for name in kept]
     key = _or_refused(lambda: _key(row, stream, position), reasons)
-    return (" ".join(dict.fromkeys(reasons)) or None, time_us, key, *values, *cells)
+    # Why another column is refused, the keys that are made of it say.
+    rest = [_or_refused(partial(_or_null, _cell, name, row, stream), []) for name in others]
+    return (" ".join(dict.fromkeys(reasons)) or None, time_us, key, *values, *cells, *rest)
 
 
 def _cell(name: str, row: Row, stream: Stream) -> Cell:

@@ -30,6 +30,9 @@ class Verdict:
     output_sha256, oracle_sha256: of a count output and of what the definition gives (see `output_digest`); the latter
     only where this process has recomputed all of it
     first_difference: in words, None where there is none
+    history_rows: result rows that were compared with a history on Spark, None where none were; rows_expected and
+        rows_right count what both ways compared
+    checked: in words, what was checked by which way
     """
 
     query: str
@@ -47,6 +50,8 @@ class Verdict:
     output_sha256: str | None = None
     oracle_sha256: str | None = None
     first_difference: str | None = None
+    history_rows: int | None = None
+    checked: str = ""
 
     @property
     def completeness(self) -> float:

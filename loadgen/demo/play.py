@@ -223,11 +223,13 @@ class _Play:
         from loadgen.check.checker import check  # noqa: PLC0415  (Spark is an extra)
         from loadgen.check.publish import publish  # noqa: PLC0415
         from loadgen.check.reading import CheckedTopics  # noqa: PLC0415
+        from loadgen.check.whole import CheckPlan, CheckWay  # noqa: PLC0415
         from loadgen.load.spark import Kafka  # noqa: PLC0415
 
         topics = CheckedTopics(Kafka(self.stage.servers.bootstrap), self._topics)
         verdict: Verdict = self._wait(
-            self.stage.pool.submit(check, self.stage.spark.result(), self.query, topics), "checking every probe"
+            self.stage.pool.submit(check, self.stage.spark.result(), self.query, topics, CheckPlan(way=CheckWay.LOOP)),
+            "checking every probe",
         )
         publish(verdict, self.stage.servers.redis_url)
         self._show("exact" if verdict.is_exact else "[red]differs[/]")

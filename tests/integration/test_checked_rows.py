@@ -16,7 +16,9 @@ from loadgen.check.judging import ProbeSample, settle_rejects
 from loadgen.check.reading import read_rows
 from loadgen.check.row_check import RowCheck
 from loadgen.check.verdict import Verdict
+from loadgen.check.whole import CheckPlan, CheckWay, by_history
 from loadgen.load import spark
+from spojoin.errors import ConfigurationError
 from spojoin.query.load import parse_query
 from tests.support.checked import INPUT, OUTPUT, answer_headers, as_frame, as_message
 
@@ -146,16 +148,25 @@ class Case:
             for _ in range(1 + (frame % 3 == 0)):
                 yield {"value": as_message(self.table(frame)), "headers": headers}
 
-    def verdict(self, session, messages=None, sample=None):
-        verdict, inputs = Verdict("q"), []
+    def read(self, session, verdict, *, for_history=False):
+        inputs = []
         for stream, rows in zip(self.query.inputs, self.inputs, strict=True):
             values = [json.dumps(row).replace("NaN", '"NaN"').encode() for row in rows]
-            found = as_frame(session, [{"value": value} for value in values], INPUT)
-            found = read_rows(found.select(*input_rows.MESSAGE), stream, [], needs_time=self.query.needs_time)
-            inputs.append(found)
-        inputs = settle_rejects(inputs, [{} for _ in inputs], self.query, verdict)
-        messages = as_frame(session, list(self.messages() if messages is None else messages), OUTPUT)
-        return RowCheck(session, self.query, messages, verdict).run(inputs, ProbeSample(sample))
+            found = as_frame(session, [{"value": value} for value in values], INPUT).select(*input_rows.MESSAGE)
+            inputs.append(read_rows(found, stream, [], needs_time=self.query.needs_time, for_history=for_history))
+        return settle_rejects(inputs, [{} for _ in inputs], self.query, verdict)
+
+    def results(self, session, messages=None):
+        return as_frame(session, list(self.messages() if messages is None else messages), OUTPUT)
+
+    def verdict(self, session, messages=None, sample=None):
+        verdict = Verdict("q")
+        inputs = self.read(session, verdict)
+        return RowCheck(session, self.query, self.results(session, messages), verdict).run(inputs, ProbeSample(sample))
+
+    def by_history(self, session, messages=None, way=CheckWay.HISTORY):
+        inputs = self.read(session, Verdict("q"), for_history=True)
+        return by_history(session, self.query, inputs, self.results(session, messages), CheckPlan(way=way))
 
 
 @pytest.mark.parametrize("text", [SELF, CROSS], ids=["self", "cross"])
@@ -234,5 +245,31 @@ def test_a_sample_checks_some_probes(session):
     case = Case(SELF)
     verdict = case.verdict(session, sample=20)
     assert verdict.is_exact
-    assert 20 <= verdict.probes_checked < 20 + ANSWERED
+    assert 20 <= verdict.probes_checked < 20 + 2 * ANSWERED  # and the last record
     assert 0 < verdict.matches < len(case.rows)
+
+
+@pytest.mark.parametrize("text", [SELF, CROSS], ids=["self", "cross"])
+def test_a_history_gives_every_row(session, text):
+    case = Case(text)
+    found = case.by_history(session).rows
+    assert found.is_same, found
+    assert (found.expected, found.found, found.right) == (len(case.rows),) * 3
+
+
+@pytest.mark.parametrize(("damage", "missing", "false", "again", "misordered"), DAMAGES.values(), ids=DAMAGES)
+def test_a_history_shows_a_planted_error(session, damage, missing, false, again, misordered):
+    case = Case(SELF)
+    damage(case.rows)
+    found = case.by_history(session).rows
+    assert not found.is_same
+    assert (found.expected - found.right, found.surplus, found.misordered) == (missing, false + again, misordered)
+    assert "expected" in found.first
+
+
+def test_a_query_that_no_history_answers_is_told_in_a_sentence(session):
+    case = Case(SELF)
+    case.query = parse_query(SELF + "layout: {name: split_join}\n")
+    assert "divide a history by its order alone" in case.by_history(session, way=None).refused
+    with pytest.raises(ConfigurationError, match="divide a history by its order alone"):
+        case.by_history(session)

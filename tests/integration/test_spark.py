@@ -9,7 +9,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from loadgen.check import checker
+from loadgen.check.judging import ProbeSample
 from loadgen.check.reading import CheckedTopics
+from loadgen.check.whole import CheckPlan, CheckWay
 from loadgen.load import feed, spark, workloads
 from loadgen.load.feed import FileFormat, MessageFormat, Pace, Schedule, Target
 from loadgen.load.spark import Kafka
@@ -154,7 +156,7 @@ def count_rows(table):
         yield {"key": row["flight_id"], "matches": left + right, "as_left": left, "as_right": right}
 
 
-def publish(bootstrap, query, table, rows):
+def publish(bootstrap, query, table, rows, *, letters=True, results=None):
     """Results in frames of 400, each sent twice, and the dead letters, as the services would."""
     producer = Producer({"bootstrap.servers": bootstrap})
     stream = query.streams[0].name
@@ -164,11 +166,11 @@ def publish(bootstrap, query, table, rows):
         headers = {"frame": frame, "begin": 0, "end": batch.num_rows, "last": 1}
         for _ in range(2):
             producer.produce(
-                f"{query.name}.results",
+                results or f"{query.name}.results",
                 feed.ipc_bytes(batch),
                 headers={f"spojoin-{k}": str(v).encode() for k, v in headers.items()},
             )
-    for offset in np.flatnonzero(table["flight_id"].is_null().to_numpy()).tolist():
+    for offset in np.flatnonzero(table["flight_id"].is_null().to_numpy()).tolist() if letters else ():
         headers = {"reason": "null", "source-partition": 0, "source-offset": offset, "source-row": 0}
         producer.produce(f"in.{stream}.dlq", b"", headers={f"spojoin-{k}": str(v) for k, v in headers.items()})
     producer.flush()
@@ -202,6 +204,32 @@ def test_right_results_are_exact_and_one_wrong_count_is_not(session, kafka, boot
     assert not verdict.is_exact
     assert verdict.false_positives == 1
     assert verdict.first_difference.startswith("probe 700:")
+
+
+@pytest.mark.parametrize("order", ["arrival", "event_time"])
+def test_a_history_finds_a_wrong_row_outside_the_sample(session, kafka, bootstrap, make_topics, unique, order):
+    query, table = parse_query(QUERY.format(name=unique, order=order)), flights()
+    topic = f"in.{unique}trips"
+    make_topics({topic: 1, f"{topic}.dlq": 1, f"{unique}.results": 1, f"{unique}.wrong": 1})
+    feed.feed_table(session, table, Target(kafka, topic)).wait()
+    rows = list(count_rows(table))
+    publish(bootstrap, query, table, rows)
+    plan = CheckPlan(ProbeSample(20, seed=3), CheckWay.HISTORY)
+    verdict = checker.check(session, query, CheckedTopics(kafka), plan)
+    assert verdict.is_exact, verdict
+    assert (verdict.history_rows, verdict.probes_checked) == (len(rows), 20)
+    assert f"every one of {len(rows):,} result rows by a history on Spark" in verdict.checked
+
+    wrong = 700
+    assert wrong not in plan.sample.of(len(rows))
+    rows[wrong]["as_left"] += 1
+    rows[wrong]["as_right"] -= 1
+    publish(bootstrap, query, table, rows, letters=False, results=f"{unique}.wrong")
+    topics = CheckedTopics(kafka, results=f"{unique}.wrong")
+    assert checker.check(session, query, topics, CheckPlan(plan.sample)).is_exact  # which the sample doesn't see
+    verdict = checker.check(session, query, topics, plan)
+    assert not verdict.is_exact
+    assert verdict.first_difference.startswith("a history by Spark: result row 700 is (700,")
 
 
 def test_without_results_everything_is_missing(session, kafka, make_topics, unique):

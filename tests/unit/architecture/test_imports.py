@@ -55,7 +55,7 @@ ALLOWED = _table("""
     loadgen.extras: cli
     loadgen.errors: loadgen.extras cli
     loadgen.load: loadgen.errors loadgen.machine cli local ports protocol query wire
-    loadgen.check: loadgen.errors loadgen.load cli ports protocol query runtime wire
+    loadgen.check: loadgen.errors loadgen.load cli ports protocol query runtime spark wire
     loadgen.chaos: loadgen.check loadgen.errors loadgen.load loadgen.machine cli local ports protocol query
         telemetry wire
     loadgen.demo: loadgen.check loadgen.errors loadgen.load cli embedded local ports protocol query spark wire
