@@ -1,5 +1,8 @@
 """Settings shared by all tests."""
 
+import os
+from pathlib import Path
+
 from hypothesis import settings
 
 from spojoin.simulate.editions import fresh_start
@@ -9,6 +12,9 @@ from spojoin.simulate.editions import fresh_start
 settings.register_profile("spojoin", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=1_000)
 settings.load_profile("spojoin")
+
+# Read by every Spark that a test starts, in its process or in another.
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "support" / "spark"))
 
 
 def pytest_addoption(parser):

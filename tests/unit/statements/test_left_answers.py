@@ -12,7 +12,7 @@ from spojoin.roles.router.config import RouterConfig
 from tests.support.asking_statements import COLUMNS, draw, table_of
 from tests.support.full_statements import draw_full
 
-SEEDS = range(400)
+SEEDS = range(250)
 
 
 def product(statement, seed):
