@@ -9,6 +9,7 @@ import pytest
 from spojoin.simulate.drawn_table import draw_table
 from spojoin.simulate.runner import TABLES, find_mutant, run_all
 from spojoin.simulate.tables import TABLE_MUTANTS, run_table
+from tests.support.mutant_seeds import table_seeds_for
 
 SEEDS = range(150)
 
@@ -29,7 +30,7 @@ def test_what_is_drawn_has_versions_that_come_again_and_empty_ones():
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", TABLE_MUTANTS)
 def test_the_mutant_is_found(name):
-    failure = find_mutant(name, SEEDS, TABLES)
+    failure = find_mutant(name, table_seeds_for(name, SEEDS), TABLES)
     assert failure is not None, f"{name} ({TABLE_MUTANTS[name].what}) got past {len(SEEDS)} seeds"
     assert "Error" not in failure.reason, "a wrong output is found, not a crash"
     assert run_table(failure.seed) is None, "the seed fails without the mutant, too"
