@@ -24,7 +24,7 @@ _REACHING = {
 }
 #: The same in the fourth edition, where processes open writers.
 _REACHING_FOURTH = {"retaken-writer-closed": (FOURTH_SEEDS + 101_065,)}
-#: The same in the fifth edition, where left rows ask; seeds that reach `maximum-merged-as-a-sum` lie beyond those tried.
+#: The same in the fifth edition, where left rows ask. Of `maximum-merged-as-a-sum` none that is tried else reaches it.
 _REACHING_FIFTH = {
     "aggregate-without-the-last": (80,),
     "chosen-too-few": (73,),
