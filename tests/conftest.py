@@ -1,5 +1,6 @@
 """Settings shared by all tests."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -20,6 +21,22 @@ os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "support" / 
 def pytest_addoption(parser):
     parser.addoption("--run-cluster", action="store_true", help="run the tests that need a Kubernetes cluster")
     parser.addoption("--fresh-from", type=int, default=fresh_start(), help="the first of the simulator's fresh seeds")
+
+
+_LAST_MODULE = []  # the module of the test before
+
+
+def pytest_runtest_setup(item):
+    """Keep what pytest has collected out of the garbage collector's rounds, which each life of a service starts.
+
+    A service that ends in this process takes it in again, so this is looked at once a module.
+    """
+    if _LAST_MODULE and _LAST_MODULE[0] is item.module:
+        return
+    _LAST_MODULE[:] = [item.module]
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter, config):
