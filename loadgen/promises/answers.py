@@ -50,8 +50,8 @@ LISTED = 1 << 9
 class AnswerForm:
     """One form of answer: its text, what it must be, and its bar.
 
-    at_close: about all partners, and every row asks; else about earlier ones, and only the rows that are timed ask
-    one_in: a piece has so many times fewer rows than one of a count
+    at_close: about all partners; else about earlier ones
+    one_in: a piece has so many times fewer rows than one of a count; unless it is 1, only the rows that are timed ask
     """
 
     column: str
@@ -73,7 +73,7 @@ streams:
 sql: |
   SELECT l.seq AS n, {self.column} AS found FROM rows AS l {self.join}JOIN rows AS r
   ON {self.on}
-  {"" if self.at_close else f"WHERE l.v = {ASKS}"}
+  {"" if self.one_in == 1 else f"WHERE l.v = {ASKS}"}
   {self.clauses}
   WINDOW AS (SLIDE INTERVAL '{window // 10}' ON '{window}')
   EMIT ON {"CLOSE" if self.at_close else "ARRIVAL"}
@@ -146,15 +146,16 @@ def measure(context: Context) -> Iterator[Measurement]:
 def _timed(context: Context, form: AnswerForm) -> list[tuple[float, float]]:
     """Seconds a row of the form and of a plain count, for each piece behind the full window, in alternation.
 
-    Where every row asks, the window is full, and rows close, once twice as many have come.
+    At close the window is full, and rows close, once twice as many have come: a slide at a time, so a piece is one.
     """
     sizes = context.sizes
-    piece = max(sizes.slide_after // 10 // form.one_in, 1)
+    plain_piece = sizes.slide if form.at_close else sizes.slide_after // 10
+    piece = max(plain_piece // form.one_in, 1)
     filling = sizes.window * (2 if form.at_close else 1)
     rows = statement_rows(filling + piece * sizes.repeats)
     rows.v[:filling] = 0
     rows.v[filling:] = ASKS
-    table, plain_piece = rows.table(), sizes.slide_after // 10
+    table = rows.table()
     asking = engine_for(parse_query(form.text(sizes.window)), 1, 1)
     plain = engine_for(parse_query(counting_text("bench", form.on, sizes.window)), 1, 1)
     answers = [*_fed(asking, table.slice(0, filling))]

@@ -1,4 +1,4 @@
-"""Which nodes to merge: geometrically while a group grows, and all of it once a later group has begun.
+"""Which nodes to merge: geometrically while a group grows, all of it once a later group has begun, then whole groups.
 
 Nodes are kept in index order and never overlap. Every function changes the list in place.
 """
@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from spojoin.index.node import LEAVING, Node, merged
+from spojoin.index.node import LEAVING, SEVERAL, Node, merged
+from spojoin.wire.records import NO_GROUP
 
 #: Neighbours of one level that become one node: a tuple is merged log4(batches) times, a growing group has few nodes.
 FAN_IN = 4
@@ -53,13 +54,25 @@ def close(nodes: list[Node], group: int, size_max: int) -> None:
         begin += 1
 
 
+def gather(nodes: list[Node], group: int, size_max: int) -> None:
+    """Merge the two newest neighbours before `group` while they hold as many whole groups each and fit into one node.
+
+    As in a binary counter, an index of g groups has about log2(g) nodes for those that no window leaves yet.
+    """
+    end = next((at for at, node in enumerate(nodes) if node.group == group), len(nodes))
+    while end >= 2 and _gather(nodes[end - 2], nodes[end - 1], size_max):
+        pair = nodes[end - 2 : end]
+        nodes[end - 2 : end] = [merged(pair, max(node.level for node in pair) + 1)]
+        end -= 1
+
+
 def part(nodes: list[Node], is_cut: Callable[[Node], bool], size_max: int) -> None:
-    """Split every node that a bound cuts until it has at most `size_max` tuples."""
+    """Split nodes of more than `size_max` tuples while a bound cuts them: where groups meet, or in halves."""
     at = 0
     while at < len(nodes):
         node = nodes[at]
         if node.size > size_max and is_cut(node):
-            nodes[at : at + 1] = node.split(node.size // 2, LEAVING)
+            nodes[at : at + 1] = node.split(_middle(node), LEAVING)
         else:
             at += 1
 
@@ -89,6 +102,16 @@ def _alike(nodes: list[Node], at: int) -> tuple[int, int]:
 def _joins(nodes: list[Node], begin: int, end: int, group: int, size_max: int) -> bool:
     same = all(n.group == group and n.level != LEAVING for n in (nodes[begin], nodes[end]))
     return same and _size(nodes[begin : end + 1]) <= size_max
+
+
+def _gather(a: Node, b: Node, size_max: int) -> bool:
+    are_whole = all(node.group != NO_GROUP and node.level != LEAVING for node in (a, b))
+    are_alike = len(a.group_ends) == len(b.group_ends) and (a.group != b.group or a.group == SEVERAL)
+    return are_whole and are_alike and a.size + b.size <= size_max
+
+
+def _middle(node: Node) -> int:
+    return node.group_ends[len(node.group_ends) // 2] if node.group_ends else node.size // 2
 
 
 def _size(nodes: list[Node]) -> int:

@@ -39,6 +39,8 @@ _Entry = tuple[int, tuple[Place, ...], tuple[Place, Place] | None]
 
 #: Level of a node that was split because windows leave it gradually; it is never merged again.
 LEAVING = -1
+#: The group of a node that holds several groups.
+SEVERAL = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,11 @@ class Node:
     columns: by slot
     seqs: int64 (n,) by offset, or None if they are the indexes or not asked for
     level: the number of merges behind it, or LEAVING
+    group: that of its batches, or SEVERAL
     work: counts the cost of its structures
     weights: of its tuples, by offset, where partners are summed; else without rows
     ratings: of its tuples, by offset, where partners are chosen by them; else without rows
+    group_ends: the offsets at which one group ends and another begins, ascending
     size: the number of tuples; first, end: the smallest index, and one more than the largest
     """
 
@@ -96,6 +100,7 @@ class Node:
     work: Work = field(default_factory=Work)
     weights: Sums = field(default_factory=lambda: no_sums(0))
     ratings: Ratings = field(default_factory=lambda: no_ratings(0))
+    group_ends: tuple[int, ...] = ()
     size: int = field(init=False)
     first: int = field(init=False)
     end: int = field(init=False)
@@ -347,8 +352,18 @@ class Node:
         part: slice,
         level: int,
     ) -> Node:
-        weights, ratings = self.weights[part].copy(), self.ratings[part].copy()
-        return Node(firsts, offsets, columns, seqs, self.group, level, work=self.work, weights=weights, ratings=ratings)
+        return Node(
+            firsts,
+            offsets,
+            columns,
+            seqs,
+            self.group,
+            level,
+            work=self.work,
+            weights=self.weights[part].copy(),
+            ratings=self.ratings[part].copy(),
+            group_ends=_ends_within(self.group_ends, part.start or 0, int(offsets[-1])),
+        )
 
     def _permutation(self, place_a: Place, place_b: Place) -> Unsigned:
         if isinstance(place_a, int) and isinstance(place_b, int):
@@ -411,8 +426,24 @@ def _merged_pair(a: Node, b: Node, level: int) -> Node:
     firsts, offsets = _join_pieces(a, b)
     seqs = None if a.seqs is None and b.seqs is None else np.concatenate((a.all_seqs, b.all_seqs))
     a.work.merged(began_s)
-    weights, ratings = joined([a.weights, b.weights]), all_ratings([a.ratings, b.ratings])
-    return Node(firsts, offsets, columns, seqs, a.group, level, work=a.work, weights=weights, ratings=ratings)
+    is_one = a.group == b.group != SEVERAL
+    return Node(
+        firsts,
+        offsets,
+        columns,
+        seqs,
+        a.group if is_one else SEVERAL,
+        level,
+        work=a.work,
+        weights=joined([a.weights, b.weights]),
+        ratings=all_ratings([a.ratings, b.ratings]),
+        group_ends=() if is_one else (*a.group_ends, a.size, *(a.size + end for end in b.group_ends)),
+    )
+
+
+def _ends_within(ends: Sequence[int], begin: int, size: int) -> tuple[int, ...]:
+    """Of the offsets at which groups end, those inside of the `size` tuples from `begin` on, counted from there."""
+    return tuple(end - begin for end in ends if 0 < end - begin < size)
 
 
 def _merge_columns(a: NodeColumn, b: NodeColumn) -> NodeColumn:

@@ -336,14 +336,17 @@ class StreamIndex:
         return node
 
     def _size_max(self, group: int) -> int:
-        """The most tuples of a node: a quarter of the window if windows leave it gradually, since it is split again."""
-        if group >= 0:
-            return self._node_max
+        """The most tuples of a node of one group."""
+        return self._left_max() if group == NO_GROUP else self._node_max
+
+    def _left_max(self) -> int:
+        """The most tuples of a node that windows leave in parts, so that it is split again: a quarter of the window."""
         return min(self._node_max, max(self.tuples >> 2, 4 * evaluation.MASKED_MAX))
 
     def _close_groups(self, group: int) -> None:
         if group > self._group >= 0:
             merging.close(self._nodes, self._group, self._node_max)
+            merging.gather(self._nodes, group, self._left_max())
         elif 0 <= group < self._group:
             merging.close(self._nodes, group, self._node_max)
         self._group = max(self._group, group)

@@ -26,7 +26,7 @@ predicates = st.builds(
 def streams(draw):
     """A worker's batches (with gaps where others own the rest), with growing seqs, in groups or not."""
     value = st.integers(0, draw(st.sampled_from([1, 4, 50])))
-    grouped, gaps = draw(st.booleans()), draw(st.booleans())
+    of_group, gaps = draw(st.sampled_from([0, 1, 2, 5])), draw(st.booleans())
     count, size_max = draw(st.integers(1, 14)), draw(st.sampled_from([1, 5, 40]))
     seed = draw(st.integers(0, 2**32))
     random = np.random.default_rng(seed)
@@ -36,7 +36,7 @@ def streams(draw):
         size = int(random.integers(1, size_max + 1))
         rows = random.integers(0, top, (size, SLOTS)).tolist()
         seqs = (seq + np.cumsum(random.integers(1, 4, size))).tolist()
-        batches.append((batch_id, first, rows, seqs, batch_id // 5 if grouped else -1))
+        batches.append((batch_id, first, rows, seqs, batch_id // of_group if of_group else -1))
         seq = seqs[-1]
         first += size + (int(random.integers(0, 9)) if gaps else 0)
     return batches, first
