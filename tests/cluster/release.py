@@ -170,7 +170,11 @@ class Cluster:
         said = ["--set-string", f"jobs.{name}.args={{{','.join(map(str, args))}}}"] if args else []
         said += ["--set-json", f"jobs.{name}.file={json.dumps(file)}"] if file else []
         self.helm("upgrade", self.name, CHART, *self.values(**values), *said)
-        selector = f"{self.selector},app.kubernetes.io/component=job-{name}"
+        return self.ended_job(f"job-{name}", timeout_s)
+
+    def ended_job(self, component, timeout_s):
+        """What the only Job of a component printed, once it has succeeded."""
+        selector = f"{self.selector},app.kubernetes.io/component={component}"
         (job,) = self._batch.list_namespaced_job(NAMESPACE, label_selector=selector).items
         eventually(lambda: self._has_succeeded(job.metadata.name), timeout_s, lambda: self.logs(job.metadata.name))
         return self.logs(job.metadata.name)

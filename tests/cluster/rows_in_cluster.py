@@ -1,7 +1,8 @@
-"""Run by a pod's Python, from its standard input: sends numbered rows, or prints all results with their headers.
+"""Run by a pod's Python, from its standard input: sends or stores numbered rows, or prints results.
 
 `feed BOOTSTRAP TOPIC RATE` sends until /tmp/stop is there, then prints how many; `results BOOTSTRAP TOPIC` prints a
 JSON line a message: generation, frame, begin, end, whether it is the frame's last, rows; `topics BOOTSTRAP`, names.
+`history FOLDER ROWS` writes Parquet, two files of it; `matches FOLDER` prints a JSON line a row.
 """
 
 import json
@@ -10,12 +11,14 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 STOP = Path("/tmp/stop")
 BATCH_S = 0.05
 TIMEOUT_S = 30
+COLUMNS = ["seq", "key", "as_left", "as_right"]
 
 
 def row(number):
@@ -58,7 +61,7 @@ def show(headers, value):
     generation, frame, begin, end = (
         int(headers[f"spojoin-{name}"]) for name in ("generation", "frame", "begin", "end")
     )
-    table = pa.ipc.open_stream(value).read_all().select(["seq", "key", "as_left", "as_right"])
+    table = pa.ipc.open_stream(value).read_all().select(COLUMNS)
     rows = [list(each.values()) for each in table.to_pylist()]
     print(json.dumps([generation, frame, begin, end, headers["spojoin-last"] == b"1", rows]))
 
@@ -68,5 +71,21 @@ def topics(bootstrap):
     print(json.dumps(sorted(admin.list_topics(timeout=TIMEOUT_S).topics)))
 
 
+def history(folder, rows):
+    Path(folder).mkdir()
+    table = pa.Table.from_pylist([row(number) for number in range(int(rows))])
+    half = len(table) // 2
+    for name, part in (("late", table.slice(half)), ("early", table.slice(0, half))):
+        pq.write_table(part, f"{folder}/{name}.parquet")
+
+
+def matches(folder):
+    for file in sorted(Path(folder).glob("*.parquet")):
+        for each in pq.read_table(file).select(COLUMNS).to_pylist():
+            print(json.dumps(list(each.values())))
+
+
 if __name__ == "__main__":
-    {"feed": feed, "results": results, "topics": topics}[sys.argv[1]](*sys.argv[2:])
+    {"feed": feed, "results": results, "topics": topics, "history": history, "matches": matches}[sys.argv[1]](
+        *sys.argv[2:]
+    )
