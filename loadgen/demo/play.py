@@ -23,8 +23,6 @@ from spojoin.protocol.packing import APART
 from spojoin.protocol.topology import HEARTBEAT
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from loadgen.check.verdict import Verdict
     from loadgen.load.feed import Feed
 
@@ -106,7 +104,7 @@ class _Play:
         self.job, self.query, self.tables = job, job.query(), tables
         self.stage, self.logs, self.screen = stage, logs, screen
         self.follower = Follower(stage.log, self.query, self._topics.values())
-        self.feeds: list[Feed] = []
+        self.feed: Feed | None = None
         self.rows_before = self.answerable = self.due = 0
         self.passing_share = 1.0
         self.served: ServedQuery | None = None
@@ -155,14 +153,9 @@ class _Play:
         total, taking = sum(table.num_rows for table in tables.values()), answered(tables, self.query)
         self.passing_share = taking / max(1, total)
         self._show(how)
-        starting = [
-            self.stage.pool.submit(self._feed, stream, table, rows_per_second, table.num_rows / max(1, total))
-            for stream, table in tables.items()
-        ]
-        self.feeds = [self._wait(future, how) for future in starting]
-        for ending in [self.stage.pool.submit(feed.wait) for feed in self.feeds]:
-            self._wait(ending, how)
-        self.feeds = []
+        self.feed = self._wait(self.stage.pool.submit(self._fed, tables, rows_per_second), how)
+        self._wait(self.stage.pool.submit(self.feed.wait), how)
+        self.feed = None
         self.rows_before += total
         self.answerable += taking
         self.due = answers_due(self.tables, self.query, self.answerable, until_ms)
@@ -182,18 +175,14 @@ class _Play:
         finally:
             writer.close()
 
-    def _feed(self, stream: str, table: pa.Table, rows_per_second: float | None, share: float) -> Feed:
-        from loadgen.load.feed import MessageFormat, Pace, Target, feed_table  # noqa: PLC0415  (Spark is an extra)
+    def _fed(self, tables: Tables, rows_per_second: float | None) -> Feed:
+        from loadgen.load.feed import MessageFormat, Pace, Target, feed_tables  # noqa: PLC0415  (Spark is an extra)
         from loadgen.load.spark import Kafka  # noqa: PLC0415
 
-        target = Target(
-            Kafka(self.stage.servers.bootstrap),
-            self.job.topic(stream),
-            self.job.partitions,
-            MessageFormat(self.job.message),
-        )
-        pace = Pace(rows_per_second=None if rows_per_second is None else rows_per_second * share)
-        return feed_table(self.stage.spark.result(), table, target, pace)
+        kafka, message = Kafka(self.stage.servers.bootstrap), MessageFormat(self.job.message)
+        targets = [Target(kafka, self.job.topic(stream), self.job.partitions, message) for stream in tables]
+        sent = [*zip(tables.values(), targets, strict=True)]
+        return feed_tables(self.stage.spark.result(), sent, Pace(rows_per_second=rows_per_second))
 
     def _drain(self, how: str) -> None:
         """Return when every row that takes a number has its result or its dead letter."""
@@ -253,7 +242,7 @@ class _Play:
     def _show(self, phase: str) -> None:
         trace = self.follower.trace
         last: OutputMark = trace.last
-        fed = sum(feed.rows for feed in self.feeds)
+        fed = 0 if self.feed is None else self.feed.rows
         due = self.answerable + round(self.passing_share * fed)
         progress = PlayProgress(
             query=self.query.name,

@@ -1,7 +1,8 @@
 """The PySpark Structured Streaming feed: files, tables and generated rows into Kafka input topics.
 
-Order: a row's place within its Kafka partition is its place in the source. Each micro-batch reads one file (or one
-slice of the rate source) in one task, and a task hands its rows to one Kafka producer in order, which keeps them so.
+Order: a row's place within its Kafka partition is its place in the source. Each micro-batch reads one file of a source
+(or one slice of the rate source) in one task, and a task hands its rows to one Kafka producer in order, which keeps
+them so.
 
 Delivery: Spark's Kafka sink writes each row once on a healthy run, and again after a task or the whole feed was
 retried: it is at least once, never less. The join then sees such a row as one more input row, and so does the checker.
@@ -16,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +46,7 @@ __all__ = [
     "feed_files",
     "feed_rate",
     "feed_table",
+    "feed_tables",
     "ipc_bytes",
 ]
 
@@ -147,12 +150,26 @@ class Feed:
 
 def feed_table(spark: SparkSession, table: pa.Table, target: Target, pace: Pace | None = None) -> Feed:
     """Replay a table in its order; row i goes to partition i modulo the partitions."""
+    return feed_tables(spark, [(table, target)], pace)
+
+
+def feed_tables(spark: SparkSession, tables: Sequence[tuple[pa.Table, Target]], pace: Pace | None = None) -> Feed:
+    """Replay tables side by side, each as `feed_table` does; all targets are of one Kafka.
+
+    A micro-batch takes a piece of each, so none runs ahead of the others. Of `rows_per_second` each takes the share
+    that it has of all rows, so that they end together; event time begins with the earliest row.
+    """
     pace = pace or Pace()
-    folder = _new_folder()
-    _stage(table, _cuts(table, pace), folder / "rows", target.partitions)
-    rows = spark.readStream.schema(_schema_of(spark, folder / "rows")).option("maxFilesPerTrigger", 1)
+    folder, total = _new_folder(), sum(table.num_rows for table, _ in tables)
+    began_ms = _began_ms([table for table, _ in tables], pace)
+    messages = []
+    for number, (table, target) in enumerate(tables):
+        rows = folder / f"rows-{number}"
+        _stage(table, _cuts(table, pace, table.num_rows / max(1, total), began_ms), rows, target.partitions)
+        source = spark.readStream.schema(_schema_of(spark, rows)).option("maxFilesPerTrigger", 1).parquet(str(rows))
+        messages.append(_messages(source, target))
     schedule = Schedule.AT_ONCE if pace.is_full_speed else Schedule.PACED
-    return _start(rows.parquet(str(folder / "rows")), F.col(PARTITION), target, folder, schedule)
+    return _launch(reduce(DataFrame.union, messages), tables[0][1].kafka, folder, schedule)
 
 
 def feed_files(spark: SparkSession, source: Path, file_format: FileFormat, target: Target) -> Feed:
@@ -165,7 +182,8 @@ def feed_files(spark: SparkSession, source: Path, file_format: FileFormat, targe
     folder = _new_folder()
     if file_format.value == target.message.value:
         lines = _lines(spark, source, skip_header=file_format is FileFormat.CSV)
-        return _launch(lines.select(_by_hash(["value"], target).alias("partition"), "value"), target, folder)
+        messages = lines.select(_by_hash(["value"], target).alias("partition"), "value")
+        return _launch(messages.withColumn("topic", F.lit(target.topic)), target.kafka, folder)
     reader = spark.readStream.option("maxFilesPerTrigger", 1).option("header", True)
     schema = _inferred(spark, source, file_format)
     rows = reader.schema(schema).format(file_format.value).load(str(source))
@@ -213,17 +231,27 @@ def _inferred(spark: SparkSession, source: Path, file_format: FileFormat) -> Str
 # --- staging a table --------------------------------------------------------------------------------------------------
 
 
-def _cuts(table: pa.Table, pace: Pace) -> Sequence[int]:
-    """Row numbers at which staged files begin, and the end."""
+def _cuts(table: pa.Table, pace: Pace, share: float, began_ms: int) -> Sequence[int]:
+    """Row numbers at which staged files begin, and the end.
+
+    share: of the pace's rows; began_ms: the event time at which a replay by event time begins
+    """
     if pace.time_factor is not None:
         span_ms = 1000.0 * pace.time_factor / PACED_BATCHES_PER_SECOND
         times_ms = np.maximum.accumulate(_times_ms(table, str(pace.time)))
-        edges = np.arange(times_ms[0], times_ms[-1], span_ms) if len(times_ms) else np.zeros(0)
+        edges = np.arange(began_ms, times_ms[-1] + 1, span_ms) if len(times_ms) else np.zeros(0)
         return [*np.searchsorted(times_ms, edges).tolist(), table.num_rows]
     step = FILE_ROWS
     if pace.rows_per_second is not None:
-        step = max(1, round(pace.rows_per_second / PACED_BATCHES_PER_SECOND))
+        step = max(1, round(share * pace.rows_per_second / PACED_BATCHES_PER_SECOND))
     return [*range(0, table.num_rows, step), table.num_rows]
+
+
+def _began_ms(tables: Sequence[pa.Table], pace: Pace) -> int:
+    """The earliest event time, where the pace follows it."""
+    if pace.time_factor is None:
+        return 0
+    return min((int(_times_ms(table, str(pace.time))[0]) for table in tables if table.num_rows), default=0)
 
 
 def _times_ms(table: pa.Table, column: str) -> NDArray[np.int64]:
@@ -255,10 +283,15 @@ def _schema_of(spark: SparkSession, folder: Path) -> StructType:
 def _start(
     rows: DataFrame, partition: Column, target: Target, folder: Path, schedule: Schedule = Schedule.AT_ONCE
 ) -> Feed:
-    return _launch(_messages(rows.withColumn(PARTITION, partition), target), target, folder, schedule)
+    return _launch(_messages(rows.withColumn(PARTITION, partition), target), target.kafka, folder, schedule)
 
 
 def _messages(rows: DataFrame, target: Target) -> DataFrame:
+    """Columns partition, value and topic."""
+    return _encoded(rows, target).withColumn("topic", F.lit(target.topic))
+
+
+def _encoded(rows: DataFrame, target: Target) -> DataFrame:
     names = [name for name in rows.columns if name != PARTITION]
     if target.message is MessageFormat.ARROW:
         return rows.mapInArrow(_arrow_encoder(target.rows_per_message), _MESSAGE)
@@ -293,9 +326,8 @@ def _by_partition(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]
 # --- starting ---------------------------------------------------------------------------------------------------------
 
 
-def _launch(messages: DataFrame, target: Target, folder: Path, schedule: Schedule = Schedule.AT_ONCE) -> Feed:
-    options = _PRODUCER | target.kafka.options()
-    writer = messages.writeStream.format("kafka").options(**options).option("topic", target.topic)
+def _launch(messages: DataFrame, kafka: Kafka, folder: Path, schedule: Schedule = Schedule.AT_ONCE) -> Feed:
+    writer = messages.writeStream.format("kafka").options(**_PRODUCER | kafka.options())
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
     return Feed(schedule.triggered(writer).start(), folder, schedule)
 

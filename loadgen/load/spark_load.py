@@ -1,7 +1,7 @@
 """A load as a Spark job: the same rows as the straight producer's, by PySpark Structured Streaming.
 
-Micro-batches of half a second carry the rows of theirs; so the pace is that of a loop which may fall behind, and
-Kafka's timestamps are those of writing. Latency under overload is what the straight producer is for.
+Micro-batches of an eighth of a second carry the rows of theirs; so the pace is that of a loop which may fall behind,
+and Kafka's timestamps are those of writing. Latency under overload is what the straight producer is for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from loadgen.load.connection import Connection, java_properties
-from loadgen.load.feed import Pace, Target, feed_table
+from loadgen.load.feed import Pace, Target, feed_tables
 from loadgen.load.formats import MessageFormat
 from loadgen.load.load import Digest, Load
 from loadgen.load.produce import Produced
@@ -24,7 +24,6 @@ def produce(load: Load, connection: Connection, say: Callable[[str], None]) -> P
     assert load.rows is not None, "Spark replays a table"
     kafka = Kafka(connection.bootstrap, java_properties(connection.properties))
     spark = start(progress=say)
-    pace = Pace(rows_per_second=load.arrivals.rate / len(load.workload.streams))
     digests = {stream.name: Digest() for stream in load.workload.streams}
     tables = []
     for stream in load.workload.streams:
@@ -34,18 +33,12 @@ def produce(load: Load, connection: Connection, say: Callable[[str], None]) -> P
     rows_per_message = load.packet_rows if load.message is MessageFormat.ARROW else 1
     say(f"Spark sends {load.rows:,} rows of each stream")
     began_s = time.monotonic()
-    feeds = [
-        feed_table(
-            spark,
-            table,
-            Target(kafka, load.topic_of(stream.name), load.partitions, load.message, rows_per_message),
-            pace,
-        )
-        for stream, table in zip(load.workload.streams, tables, strict=True)
+    targets = [
+        Target(kafka, load.topic_of(stream.name), load.partitions, load.message, rows_per_message)
+        for stream in load.workload.streams
     ]
-    for feed in feeds:
-        feed.wait()
+    feed_tables(spark, [*zip(tables, targets, strict=True)], Pace(rows_per_second=load.arrivals.rate)).wait()
     seconds = time.monotonic() - began_s
-    rows = load.rows * len(feeds)
+    rows = load.rows * len(tables)
     messages = rows if load.message is MessageFormat.JSON else None
     return Produced(load, rows, messages, seconds, seconds, 0.0, digests)

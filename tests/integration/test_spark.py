@@ -108,6 +108,28 @@ def test_a_paced_replay_takes_its_time_and_ends(session, kafka, bootstrap, make_
     assert not running.folder.exists()
 
 
+@pytest.mark.parametrize("pace", [Pace(rows_per_second=1600), Pace(time_factor=28_800, time="time_hour")])
+def test_tables_go_side_by_side(session, kafka, bootstrap, make_topics, unique, pace):
+    tables = [flights().slice(0, 300), flights().slice(100, 100)]
+    topics = [f"in.{unique}.{number}" for number in range(len(tables))]
+    make_topics(dict.fromkeys(topics, 1))
+    targets = [Target(kafka, topic) for topic in topics]
+    running = feed.feed_tables(session, [*zip(tables, targets, strict=True)], pace)
+    running.wait()
+    for table, topic in zip(tables, topics, strict=True):
+        assert decoded(read(bootstrap, topic, 0), MessageFormat.JSON, []) == table.to_pylist()
+    batches = [[s["numInputRows"] for s in p["sources"]] for p in running.query.recentProgress if p["numInputRows"]]
+    assert batches == pieces(tables, pace)
+
+
+def pieces(tables, pace):
+    """Rows of each table in each micro-batch: of equal pace, or of an hour."""
+    if pace.rows_per_second:
+        return [[150, 50]] * 2
+    hours = [[time[:13] for time in table["time_hour"].to_pylist()] for table in tables]
+    return [[each.count(hour) for each in hours] for hour in sorted({*hours[0], *hours[1]})]
+
+
 def test_line_files_are_sent_byte_for_byte(session, kafka, bootstrap, make_topics, unique, tmp_path):
     topic = f"in.{unique}"
     make_topics({topic: 1})
