@@ -65,8 +65,8 @@ go at a time. Without standbys a lost pod costs a restart, and [a lost node](RUN
 `backfill` runs `spojoin backfill` once, in a pod with all cores that it may use; with `backfill.operator: true` a
 SparkApplication does it on executors, for [Kubeflow's operator](https://github.com/kubeflow/spark-operator), whose
 webhook mounts the volumes. For S3, `backfill.conf` names the package and `backfill.env` the credentials. With Kafka
-users it is the user `check`. Its pods reach any address, since histories may be anywhere. No test has run it under an
-operator yet.
+users it is the user `check`. Its pods reach any address, since histories may be anywhere. `make test-cluster` runs the
+Job, and compares its results with a nested loop; no test has run it under an operator yet.
 
 ## On a cluster of your own
 
