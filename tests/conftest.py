@@ -4,6 +4,7 @@ import gc
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 from spojoin.simulate.editions import fresh_start
@@ -23,17 +24,12 @@ def pytest_addoption(parser):
     parser.addoption("--fresh-from", type=int, default=fresh_start(), help="the first of the simulator's fresh seeds")
 
 
-_LAST_MODULE = []  # the module of the test before
-
-
-def pytest_runtest_setup(item):
+@pytest.fixture(scope="module", autouse=True)
+def _collected_tests_are_frozen():
     """Keep what pytest has collected out of the garbage collector's rounds, which each life of a service starts.
 
     A service that ends in this process takes it in again, so this is looked at once a module.
     """
-    if _LAST_MODULE and _LAST_MODULE[0] is item.module:
-        return
-    _LAST_MODULE[:] = [item.module]
     if not gc.get_freeze_count():
         gc.collect()
         gc.freeze()

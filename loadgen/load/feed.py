@@ -183,7 +183,7 @@ def feed_files(spark: SparkSession, source: Path, file_format: FileFormat, targe
     if file_format.value == target.message.value:
         lines = _lines(spark, source, skip_header=file_format is FileFormat.CSV)
         messages = lines.select(_by_hash(["value"], target).alias("partition"), "value")
-        return _launch(messages.withColumn("topic", F.lit(target.topic)), target.kafka, folder)
+        return _launch(_addressed(messages, target), target.kafka, folder)
     reader = spark.readStream.option("maxFilesPerTrigger", 1).option("header", True)
     schema = _inferred(spark, source, file_format)
     rows = reader.schema(schema).format(file_format.value).load(str(source))
@@ -287,8 +287,12 @@ def _start(
 
 
 def _messages(rows: DataFrame, target: Target) -> DataFrame:
-    """Columns partition, value and topic."""
-    return _encoded(rows, target).withColumn("topic", F.lit(target.topic))
+    return _addressed(_encoded(rows, target), target)
+
+
+def _addressed(messages: DataFrame, target: Target) -> DataFrame:
+    """Partition and value with the topic, by which Spark's sink sends each row."""
+    return messages.withColumn("topic", F.lit(target.topic))
 
 
 def _encoded(rows: DataFrame, target: Target) -> DataFrame:

@@ -60,7 +60,7 @@ def gather(nodes: list[Node], group: int, size_max: int) -> None:
     As in a binary counter, an index of g groups has about log2(g) nodes for those that no window leaves yet.
     """
     end = next((at for at, node in enumerate(nodes) if node.group == group), len(nodes))
-    while end >= 2 and _gather(nodes[end - 2], nodes[end - 1], size_max):
+    while end >= 2 and _may_share(nodes[end - 2], nodes[end - 1], size_max):
         pair = nodes[end - 2 : end]
         nodes[end - 2 : end] = [merged(pair, max(node.level for node in pair) + 1)]
         end -= 1
@@ -104,7 +104,7 @@ def _joins(nodes: list[Node], begin: int, end: int, group: int, size_max: int) -
     return same and _size(nodes[begin : end + 1]) <= size_max
 
 
-def _gather(a: Node, b: Node, size_max: int) -> bool:
+def _may_share(a: Node, b: Node, size_max: int) -> bool:
     are_whole = all(node.group != NO_GROUP and node.level != LEAVING for node in (a, b))
     are_alike = len(a.group_ends) == len(b.group_ends) and (a.group != b.group or a.group == SEVERAL)
     return are_whole and are_alike and a.size + b.size <= size_max
