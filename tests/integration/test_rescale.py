@@ -38,6 +38,29 @@ from tests.support.served import COUNTS, PATIENCE_S, SIZES, Output
 pytestmark = pytest.mark.integration
 
 WORKERS_MAX = 3
+#: How many times as long a feed pauses between two portions while it trickles.
+SLOWER = 12
+
+
+class Tap(threading.Event):
+    """Ends a feed when it is set. Between `slowly` and `freely` the feed trickles.
+
+    So rows flow whenever a change of the workers needs some, and don't run out before it however slow the machine is.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._slower = 1
+
+    def slowly(self) -> None:
+        self._slower = SLOWER
+
+    def freely(self) -> None:
+        self._slower = 1
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        return super().wait(timeout * self._slower)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +88,7 @@ def counts() -> Subject:
         COUNTS,
         readings.feed,
         readings.TUPLES,
-        0.15,
+        0.06,
         lambda: readings.digest(readings.expected()),
     )
 
@@ -78,7 +101,7 @@ def columns() -> Subject:
         racks.COLUMNS,
         racks.feed,
         racks.numbered(),
-        0.5,
+        0.2,
         lambda: racks.digest(list(racks.expected())),
     )
 
@@ -106,6 +129,11 @@ class Stage:
     def ask(self, workers: int) -> None:
         self.control.refresh()
         self.control.request(workers)
+
+    def rescale(self, workers: int, tended: Supervisor) -> None:
+        """Ask for this number of workers and read until results under it are out."""
+        self.ask(workers)
+        self.until(lambda: self.has_come(workers), tended)
 
     def until(self, done: Callable[[], bool], tended: Supervisor) -> None:
         """Read results until `done`."""
@@ -167,29 +195,27 @@ def staged(subject: Subject, cluster: LocalCluster, folder: Path) -> Iterator[tu
 def test_workers_come_and_go_while_data_flows(
     cluster: LocalCluster, tmp_path: Path, make: Callable[[], Subject]
 ) -> None:
-    subject, stop = make(), threading.Event()
+    subject, tap = make(), Tap()
     with staged(subject, cluster, tmp_path) as (stage, topic), ThreadPoolExecutor() as pool:
         always = [name for name in stage.services if name not in ("pojoin-1", "pojoin-2")]
         with stage.running(*always) as all_along:
-            feeding = pool.submit(subject.feed, cluster.broker.bootstrap, topic, stop, subject.pace_s)
+            feeding = pool.submit(subject.feed, cluster.broker.bootstrap, topic, tap, subject.pace_s)
             try:
                 stage.until(stage.share(0.15), all_along)
+                tap.slowly()
                 with stage.running("pojoin-1", "pojoin-2") as added:
-                    stage.ask(3)
-                    stage.until(lambda: stage.has_come(3), all_along)
-                    stage.until(stage.share(0.4), all_along)
+                    stage.rescale(3, all_along)
+                    tap.freely()
                     lose(stage, all_along, added.pids()["pojoin-2"])
-                    stage.ask(2)
-                    stage.until(lambda: stage.has_come(2), all_along)
-                    stage.until(stage.share(0.7), all_along)
+                    tap.slowly()
+                    stage.rescale(2, all_along)
                     os.kill(added.pids()["pojoin-1"], signal.SIGTERM)
-                    stage.ask(1)
-                    stage.until(lambda: stage.has_come(1), all_along)
-                    assert stage.output.answered < subject.answered
+                    stage.rescale(1, all_along)
+                    tap.freely()
                     stage.until(stage.share(1.0), all_along)
                     assert added._running["pojoin-1"].process.wait(PATIENCE_S) == 0
             finally:
-                stop.set()
+                tap.set()
             feeding.result()
         rows = stage.output.rows
     found = readings.digest(iter(rows)) if subject.stream == "readings" else racks.digest(rows)
