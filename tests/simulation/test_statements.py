@@ -12,7 +12,7 @@ from spojoin.simulate.runner import REPLACED_STATEMENTS, STATEMENTS, find_mutant
 from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 from tests.support.mutant_seeds import SEEDS, seeds_for
 
-FIRST, SECOND, SLICE = 100, 400, 100
+FIRST, SECOND, SLICE = 100, 200, 100
 STARTS = [*range(0, FIRST, SLICE), *range(EDITION_SEEDS, EDITION_SEEDS + SECOND, SLICE)]
 #: Seeds of statements that have found a fault: a sink had passed over what another one had answered, and waited for a
 #: record before it went on with the next frame.
@@ -25,7 +25,7 @@ KEPT = (
     3380045869465817623, 3380045869465817655, 3380045869465819363, 3380045869465819943,
     3380045869465817351, 880000000154, 880000000214, 4567171595949058887,
 )  # fmt: skip
-REPLACED_SEEDS = range(EDITION_SEEDS, EDITION_SEEDS + 120)
+REPLACED_SEEDS = range(EDITION_SEEDS, EDITION_SEEDS + 60)
 
 
 @pytest.mark.timeout(1_200)

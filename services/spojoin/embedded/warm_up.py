@@ -37,7 +37,7 @@ CONDITIONS = (
 ANSWERS = (
     ("SUM(r.b) AS x, SUM(CAST(r.a AS BIGINT)) AS y", "GROUP BY l", "CLOSE"),
     ("SUM(CAST(r.b AS BIGINT)) AS x, MAX(r.b) AS y, ARG_MIN(r.c, r.a) AS z", "GROUP BY l", "ARRIVAL"),
-    ("AVG(r.b) AS x, MEDIAN(r.b) AS y", "GROUP BY l", "ARRIVAL"),
+    ("AVG(r.b) AS x, MEDIAN(r.b) AS y, MEDIAN(CAST(r.a AS BIGINT)) AS z", "GROUP BY l", "ARRIVAL"),
     ("r.b AS x", "QUALIFY ROW_NUMBER() OVER (PARTITION BY l ORDER BY r.b, r.seq) <= 3", "CLOSE"),
 )
 _ANSWER = """

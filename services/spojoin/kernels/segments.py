@@ -25,6 +25,18 @@ def one_each(values: I64, count: int) -> I64:
 
 
 @kernel
+def marked_each(marks: NDArray[np.bool_], offsets: I64) -> I64:
+    """How many places of each segment are marked, int64 (g,); segment q is marks[offsets[q]:offsets[q + 1]]."""
+    found = np.empty(len(offsets) - 1, np.int64)
+    for q in range(len(found)):
+        n = 0
+        for i in range(offsets[q], offsets[q + 1]):
+            n += marks[i]
+        found[q] = n
+    return found
+
+
+@kernel
 def append_segments(begins: I64, lengths: I64, values: I64, places: I64, out: I64) -> None:
     """Copy row q of `values`, lengths[q] from begins[q] on, to out[places[q]:].
 

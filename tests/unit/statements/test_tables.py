@@ -53,14 +53,14 @@ def plain(value):
     return int(value) if type(value).__name__ == "Decimal" else value
 
 
-@pytest.mark.parametrize("seed", range(250))
+@pytest.mark.parametrize("seed", range(120))
 def test_answers_are_those_of_duckdb(seed):
     statement = draw(seed)
     expected = [tuple(map(plain, row)) for row in statement.answer()]
     assert product(statement, seed) == expected, statement.sql()
 
 
-@pytest.mark.parametrize("seed", range(1_000, 1_100))
+@pytest.mark.parametrize("seed", range(1_000, 1_050))
 def test_duckdb_finds_the_partners_of_the_nested_loop(seed):
     statement = replace(draw(seed), kind="", items="l.seq AS n, r.seq AS p", clauses="")
     assert statement.answer() == statement.partners(), statement.sql()

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from spojoin.expressions.types import value_type
 from spojoin.kernels.chosen import first_listed
 from spojoin.kernels.exact_sums import sums_of_doubles, sums_of_integers
+from spojoin.kernels.placed import placed
 from spojoin.kernels.ratings import CODED, NEVER
-from spojoin.kernels.segments import before
+from spojoin.kernels.segments import marked_each
 from spojoin.measures.numbers import Flags, codes, doubles, flags, halves
 from spojoin.model import Aggregate
 from spojoin.roles.sink.closed_rows import ClosedRows
@@ -64,7 +65,7 @@ class AggregateColumn:
             counted = counted & flags(argument.is_valid())
         match self._aggregate.function:
             case "count":
-                return pa.array(np.diff(before(counted)[offsets]))
+                return pa.array(marked_each(counted, offsets))
             case "sum":
                 return self._sum(given[0], counted, offsets, seqs)
             case "avg":
@@ -111,17 +112,18 @@ class AggregateColumn:
             has_any = first.lengths > 0
             places = np.where(has_any, first.seqs(is_latest=False)[:, 0], 0)
             return given[0].take(pa.array(places, mask=~has_any)).cast(self._kind)
-        lengths = np.diff(offsets)
-        ranks = pc.rank(given[-1], sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
-        if self._aggregate.function == "arg_max":
-            ranks = -ranks
-        group = np.repeat(np.arange(len(lengths)), lengths)
-        order = np.lexsort((ranks, ~counted, group))
-        counts = np.diff(before(counted)[offsets])
-        at = offsets[:-1] + self._place(counts)
-        has_any = counts > 0
-        places = np.where(has_any, order[np.where(has_any, at, 0)] if len(order) else 0, 0)
-        return given[0].take(pa.array(places, mask=~has_any)).cast(self._kind)
+        found = np.empty(len(offsets) - 1, np.int64)
+        placed(self._ordered(given[-1]), counted, offsets, self._place(marked_each(counted, offsets)), found)
+        return given[0].take(pa.array(np.maximum(found, 0), mask=found < 0)).cast(self._kind)
+
+    def _ordered(self, values: pa.Array) -> I64:
+        """Numbers in the order of the values, (n,); of NULL any."""
+        if self._aggregate.arguments[-1].type.is_coded:
+            numbers = codes(values)
+        else:
+            ranks = pc.rank(values, sort_keys="ascending", tiebreaker="dense")
+            numbers = ranks.to_numpy(zero_copy_only=False).astype(np.int64)
+        return ~numbers if self._aggregate.function == "arg_max" else numbers
 
     def _place(self, counts: I64) -> I64:
         match self._aggregate.function:

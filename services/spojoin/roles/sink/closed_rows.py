@@ -32,6 +32,8 @@ class ClosedRows:
 
     def only(self, kept: NDArray[np.bool_]) -> ClosedRows:
         """The rows that a mask keeps."""
+        if kept.all():
+            return self
         sums = None if self.sums is None else self.sums[kept]
         if self.offsets is None or self.partners is None:
             return ClosedRows(self.seqs[kept], self.counts[kept], sums=sums)
@@ -50,6 +52,8 @@ class ClosedRows:
         _, partners = self.pairs()
         assert self.offsets is not None, "partners are listed where pairs are asked for"
         lengths = np.diff(self.offsets)
+        if lengths.all():
+            return self
         partners = np.insert(partners, self.offsets[:-1][lengths == 0], NO_ROW)
         return ClosedRows(self.seqs, self.counts, before(np.maximum(lengths, 1)), partners, self.sums)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spojoin.expressions.pairs import PairExpressions
 from spojoin.expressions.types import select_schema, value_type
-from spojoin.kernels.segments import before
+from spojoin.kernels.segments import before, marked_each
 from spojoin.model import AGGREGATE, TRACE, PairExpression, Query, Use
 from spojoin.roles.sink.history import History
 from spojoin.wire.records import I64, Matches
@@ -136,8 +136,8 @@ def with_partners(matches: Matches, kept: NDArray[np.bool_]) -> Matches:
     """Matches with those of their partners, which are listed, that a mask keeps."""
     assert matches.offsets is not None, "pairs are listed to be filtered"
     assert matches.partners is not None, "pairs are listed to be filtered"
-    ends = before(kept)[matches.offsets]
-    return Matches(np.diff(ends), ends, matches.partners[kept])
+    lengths = marked_each(kept, matches.offsets)
+    return Matches(lengths, before(lengths), matches.partners[kept])
 
 
 class Projection:

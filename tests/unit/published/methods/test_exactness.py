@@ -14,7 +14,7 @@ from spojoin.published.methods.side import Check, Searches, SideSpec
 from spojoin.simulate.method import run_method
 from tests.support.method_cases import cases, expected, taken
 
-SEEDS = range(60)
+SEEDS = range(30)
 NAMES = sorted(SIDES)
 
 
