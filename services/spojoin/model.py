@@ -738,6 +738,15 @@ class Query:
         return max([choice.count for choice in self.choices], default=0) + finds_itself
 
     @property
+    def enough(self) -> int | None:
+        """How many partners a part needs to find of a left row, None for all.
+
+        A SEMI or ANTI JOIN asks whether there is one, and the row itself may be among what a part finds.
+        """
+        is_asked = self.join in (JoinKind.SEMI, JoinKind.ANTI) and not self.residuals
+        return 2 if is_asked else None
+
+    @property
     def only_counts(self) -> bool:
         """Whether the number of partners is all that an answer needs."""
         if self.grouped is not None:

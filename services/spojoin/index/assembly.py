@@ -25,11 +25,13 @@ class Taking:
     """What is taken of partners besides their number: sums of their weights, and for each choice the first `count`.
 
     latest: by choice, whether of equal ones the latest comes first
+    enough: the number of partners behind which none is counted, None for all
     """
 
     sums: bool = False
     latest: tuple[bool, ...] = ()
     count: int = 0
+    enough: int | None = None
 
     @property
     def chooses(self) -> bool:
@@ -61,10 +63,15 @@ class Assembly:
         self._segments: list[tuple[I64, I64, I64]] = []
         self._sums: list[Sums] = []
         self._latest = taking.latest
+        self._enough = taking.enough
         self.chosen = taking.nothing(m)
 
     def __len__(self) -> int:
         return len(self._counts)
+
+    def lack(self) -> NDArray[np.bool_]:
+        """Of which probes more partners count, bool (m,)."""
+        return np.ones(len(self), np.bool_) if self._enough is None else self._counts < self._enough
 
     def add(self, matches: I64 | NodeMatches | Collected, node: Node) -> None:
         """Add one node's counts, int64 (m,), and where they were summed or collected its sums or partners."""
@@ -98,6 +105,8 @@ class Assembly:
 
     def matches(self) -> Matches:
         """The sum of all that was added."""
+        if self._enough is not None:  # so that they don't depend on the order of the search
+            return Matches(np.minimum(self._counts, self._enough))
         sums = added(self._sums) if self._sums else None
         if self.chosen:
             return Matches(self._counts, *listed([*zip(self.chosen, self._latest, strict=True)]), sums)

@@ -79,6 +79,10 @@ class Probes:
         self._sought: dict[Seek, Sought] = {}
         self._keys: dict[tuple[int, ...], ProbeKeys] = {}
 
+    def only(self, places: I64) -> Probes:
+        """Those at some places, int64 (k,)."""
+        return Probes(tuple(column[places] for column in self._codes))
+
     def keys(self, slots: tuple[int, ...]) -> ProbeKeys:
         """The probes, grouped by what they have in `slots`."""
         if slots not in self._keys:

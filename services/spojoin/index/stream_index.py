@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from spojoin.index import composite, counts, evaluation, merging
 from spojoin.index.assembly import NOTHING_TAKEN, Assembly, Taking
 from spojoin.index.conditions import Known, Probes, RankCondition, RankInterval, conditions, located
+from spojoin.index.early_counts import EarlyCounts
 from spojoin.index.evaluation import Collected, NodeMatches
 from spojoin.index.node import Node, from_batch
 from spojoin.index.work import Work
@@ -81,6 +82,8 @@ class StreamIndex:
         self._is_counted = [self._counts_only and counts.serves(direction) for direction in self._searches]
         self._counts_all = all(self._is_counted)
         self._whole_counts = counts.WholeCounts([*compress(self._searches, self._is_counted)])
+        enough = taking.enough if self._counts_all else None
+        self._early_counts = None if enough is None else EarlyCounts(self._searches, enough)
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
         few = counts.serves if self._is_taking else _few_conditions
         self._by_wavelet = self._counts_only and all(few(direction) for direction in directions)
@@ -232,6 +235,11 @@ class StreamIndex:
         """Count nodes that lie in the windows of the same probes; missed: (m,), those of which they don't."""
         if self._is_taking:
             self._take_alike(nodes, probes, missed, assemblies[0], runner)
+            return
+        if self._early_counts is not None:
+            lack = assemblies[0].lack()
+            found = self._early_counts.among(nodes, probes, lack if missed is None else lack & ~missed, runner)
+            assemblies[0].add_counts(found)
             return
         found = self._whole_counts.among(nodes, probes, len(assemblies[0]), runner)
         if missed is not None:

@@ -165,7 +165,7 @@ class WorkerBatches:
     def __init__(self, query: Query, stream: int, work: Work) -> None:
         directions = [direction for direction in query.directions if direction.target == stream]
         sums = bool(query.measures)
-        taking = Taking(sums, tuple(each.is_latest for each in query.choices), query.chosen_count)
+        taking = Taking(sums, tuple(each.is_latest for each in query.choices), query.chosen_count, query.enough)
         output = query.searched_for(directions[0])
         self.index = StreamIndex(directions, output, query.part_limit, query.is_self, work, taking=taking)
         self._weigher = Weigher(query.measures) if sums else None

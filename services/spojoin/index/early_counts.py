@@ -1,0 +1,48 @@
+"""Counts of probes of which a few partners are enough: most are found in the first node, and end there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.index.conditions import Probes
+from spojoin.index.counts import WholeCounts
+from spojoin.index.node import Node
+from spojoin.kernels.pieces import TaskRunner
+from spojoin.model import Direction
+
+I64 = NDArray[np.int64]
+
+#: Probes are searched apart from those that have enough where they are at most one in so many.
+_APART_ONE_IN = 2
+
+
+class EarlyCounts:
+    """Counts in one direction, for which `counts.serves` holds, until each probe has `enough`.
+
+    The smallest node is searched first, since most probes have enough in any, then the largest, then all others.
+    """
+
+    def __init__(self, directions: Sequence[Direction], enough: int) -> None:
+        self._enough = enough
+        #: of each of the three, since each keeps the directories of the nodes that it was last asked for
+        self._counts = [WholeCounts(directions) for _ in range(3)]
+
+    def among(self, nodes: list[Node], probes: Probes, lack: NDArray[np.bool_], runner: TaskRunner) -> I64:
+        """The matches of m probes, int64 (m,): all of them, or enough; of those that lack none nothing is said.
+
+        lack: bool (m,), of which probes matches are asked for
+        """
+        by_size = sorted(nodes, key=lambda node: node.size)
+        found = np.zeros(len(lack), np.int64)
+        for some, counts in zip((by_size[:1], by_size[1:][-1:], by_size[1:-1]), self._counts, strict=True):
+            places = np.flatnonzero(lack & (found < self._enough))
+            if not some or not len(places):
+                break
+            if len(places) * _APART_ONE_IN > len(lack):
+                found += counts.among(some, probes, len(lack), runner)[0]
+            else:
+                found[places] += counts.among(some, probes.only(places), len(places), runner)[0]
+        return np.where(lack, found, 0)
