@@ -1,9 +1,11 @@
 """Results that tasks write themselves: whole, in order, once, whatever tasks are repeated; or nothing."""
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import spojoin
 from loadgen.load import spark as local
 from spojoin.embedded.statements import StatementOptions
 from spojoin.spark.asked import of_statement
@@ -17,6 +19,11 @@ STATEMENT = (
     "SELECT l.id, r.id AS other, l.city FROM trips AS l JOIN trips AS r ON l.id < r.id AND l.id > r.id - 3 "
     "WINDOW AS (SLIDE INTERVAL '1' ON '10')"
 )
+FULL = """
+SELECT l.id, r.id AS other FROM asks AS l FULL JOIN bids AS r
+ON l.item = r.item AND r.at BETWEEN l.at - INTERVAL '2 s' AND l.at + INTERVAL '5 s'
+EMIT ON CLOSE
+"""
 ROWS = 20_000
 
 
@@ -49,6 +56,26 @@ def test_results_are_written_in_order(spark, tmp_path):
     assert write_parquet(history(spark), str(out)) == len(expected())
     assert written(out) == expected()
     assert sorted(path.name for path in out.iterdir() if not path.name.startswith("part-")) == ["_SUCCESS"]
+
+
+def test_a_full_join_that_answers_on_close_is_written_as_its_rows_close(spark, tmp_path):
+    tables = {name: events(seed) for seed, name in enumerate(("asks", "bids"))}
+    frames = {name: spark.createDataFrame(table) for name, table in tables.items()}
+    asked = of_statement(FULL, frames, StatementOptions({}))
+    out = tmp_path / "out"
+    expected = [tuple(row.values()) for row in spojoin.sql(FULL, **tables).to_arrow().to_pylist()]
+    assert write_parquet(planned(spark, asked, None, None, settings_of(spark)), str(out)) == len(expected)
+    assert written(out) == expected
+    assert {(left is None, right is None) for left, right in expected} == {(False, False), (True, False), (False, True)}
+
+
+def events(seed):
+    """Rows in the order of their times, which no two share."""
+    random = np.random.default_rng(seed)
+    at = 2 * np.sort(random.choice(ROWS * 4, ROWS // 2, replace=False)) + seed
+    return pa.table(
+        {"id": range(len(at)), "item": random.integers(0, 50, len(at)), "at": pa.array(at * 100, pa.timestamp("ms"))}
+    )
 
 
 def test_results_replace_others_or_stand_beside_them(spark, tmp_path):
