@@ -182,7 +182,10 @@ class _Play:
         kafka, message = Kafka(self.stage.servers.bootstrap), MessageFormat(self.job.message)
         targets = [Target(kafka, self.job.topic(stream), self.job.partitions, message) for stream in tables]
         sent = [*zip(tables.values(), targets, strict=True)]
-        return feed_tables(self.stage.spark.result(), sent, Pace(rows_per_second=rows_per_second))
+        by_time = self.query.order is Order.EVENT_TIME and rows_per_second is not None
+        times = {stream.time for stream in self.query.inputs if by_time}
+        pace = Pace(rows_per_second, time=times.pop() if len(times) == 1 else None)
+        return feed_tables(self.stage.spark.result(), sent, pace)
 
     def _drain(self, how: str) -> None:
         """Return when every row that takes a number has its result or its dead letter."""

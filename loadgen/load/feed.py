@@ -64,7 +64,8 @@ _MESSAGE = StructType([StructField("partition", IntegerType()), StructField("val
 class Pace:
     """How fast a table is replayed: `rows_per_second`, or `time_factor` times event time; neither: at full speed.
 
-    `time` names the event-time column (ISO text or integer milliseconds) that `time_factor` needs.
+    `time` names the event-time column (ISO text or integer milliseconds) that `time_factor` needs. With
+    `rows_per_second` it makes several tables go by event time, side by side.
     """
 
     rows_per_second: float | None = None
@@ -156,16 +157,15 @@ def feed_table(spark: SparkSession, table: pa.Table, target: Target, pace: Pace 
 def feed_tables(spark: SparkSession, tables: Sequence[tuple[pa.Table, Target]], pace: Pace | None = None) -> Feed:
     """Replay tables side by side, each as `feed_table` does; all targets are of one Kafka.
 
-    A micro-batch takes a piece of each, so none runs ahead of the others. Of `rows_per_second` each takes the share
-    that it has of all rows, so that they end together; event time begins with the earliest row.
+    A micro-batch takes a piece of each, so none runs ahead of the others: where the pace names event time, pieces of
+    the same time, else of the share that each table has of all rows, so that they end together.
     """
-    pace = pace or Pace()
-    folder, total = _new_folder(), sum(table.num_rows for table, _ in tables)
-    began_ms = _began_ms([table for table, _ in tables], pace)
+    pace, folder = pace or Pace(), _new_folder()
+    cuts = _cuts([table for table, _ in tables], pace)
     messages = []
     for number, (table, target) in enumerate(tables):
         rows = folder / f"rows-{number}"
-        _stage(table, _cuts(table, pace, table.num_rows / max(1, total), began_ms), rows, target.partitions)
+        _stage(table, cuts[number], rows, target.partitions)
         source = spark.readStream.schema(_schema_of(spark, rows)).option("maxFilesPerTrigger", 1).parquet(str(rows))
         messages.append(_messages(source, target))
     schedule = Schedule.AT_ONCE if pace.is_full_speed else Schedule.PACED
@@ -231,27 +231,32 @@ def _inferred(spark: SparkSession, source: Path, file_format: FileFormat) -> Str
 # --- staging a table --------------------------------------------------------------------------------------------------
 
 
-def _cuts(table: pa.Table, pace: Pace, share: float, began_ms: int) -> Sequence[int]:
-    """Row numbers at which staged files begin, and the end.
+def _cuts(tables: Sequence[pa.Table], pace: Pace) -> list[Sequence[int]]:
+    """By table, the row numbers at which staged files begin, and the end."""
+    if pace.time is not None and (pace.time_factor is not None or len(tables) > 1):
+        times_ms = [np.maximum.accumulate(_times_ms(table, pace.time)) for table in tables]
+        edges_ms = _edges_ms(np.sort(np.concatenate(times_ms)), pace)
+        return [[*np.searchsorted(each, edges_ms).tolist(), len(each)] for each in times_ms]
+    total = sum(table.num_rows for table in tables)
+    steps = [_rows_of_piece(pace, table.num_rows / max(1, total)) for table in tables]
+    return [[*range(0, table.num_rows, step), table.num_rows] for table, step in zip(tables, steps, strict=True)]
 
-    share: of the pace's rows; began_ms: the event time at which a replay by event time begins
-    """
+
+def _edges_ms(times_ms: NDArray[np.int64], pace: Pace) -> NDArray[np.float64]:
+    """The event times at which pieces begin; times_ms: those of all rows, ascending."""
+    if not len(times_ms):
+        return np.zeros(0)
     if pace.time_factor is not None:
         span_ms = 1000.0 * pace.time_factor / PACED_BATCHES_PER_SECOND
-        times_ms = np.maximum.accumulate(_times_ms(table, str(pace.time)))
-        edges = np.arange(began_ms, times_ms[-1] + 1, span_ms) if len(times_ms) else np.zeros(0)
-        return [*np.searchsorted(times_ms, edges).tolist(), table.num_rows]
-    step = FILE_ROWS
-    if pace.rows_per_second is not None:
-        step = max(1, round(share * pace.rows_per_second / PACED_BATCHES_PER_SECOND))
-    return [*range(0, table.num_rows, step), table.num_rows]
+        return np.arange(times_ms[0], times_ms[-1] + 1, span_ms)
+    return np.unique(times_ms[:: _rows_of_piece(pace, 1.0)]).astype(np.float64)
 
 
-def _began_ms(tables: Sequence[pa.Table], pace: Pace) -> int:
-    """The earliest event time, where the pace follows it."""
-    if pace.time_factor is None:
-        return 0
-    return min((int(_times_ms(table, str(pace.time))[0]) for table in tables if table.num_rows), default=0)
+def _rows_of_piece(pace: Pace, share: float) -> int:
+    """The rows of a table's pieces, which has this share of all rows."""
+    if pace.rows_per_second is None:
+        return FILE_ROWS
+    return max(1, round(share * pace.rows_per_second / PACED_BATCHES_PER_SECOND))
 
 
 def _times_ms(table: pa.Table, column: str) -> NDArray[np.int64]:

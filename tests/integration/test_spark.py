@@ -1,5 +1,6 @@
 """The feed and the checker on the real broker: rows arrive exactly and in order, and verdicts are correct."""
 
+import itertools
 import json
 
 import numpy as np
@@ -108,7 +109,14 @@ def test_a_paced_replay_takes_its_time_and_ends(session, kafka, bootstrap, make_
     assert not running.folder.exists()
 
 
-@pytest.mark.parametrize("pace", [Pace(rows_per_second=1600), Pace(time_factor=28_800, time="time_hour")])
+@pytest.mark.parametrize(
+    "pace",
+    [
+        Pace(rows_per_second=1600),
+        Pace(rows_per_second=480, time="time_hour"),
+        Pace(time_factor=28_800, time="time_hour"),
+    ],
+)
 def test_tables_go_side_by_side(session, kafka, bootstrap, make_topics, unique, pace):
     tables = [flights().slice(0, 300), flights().slice(100, 100)]
     topics = [f"in.{unique}.{number}" for number in range(len(tables))]
@@ -123,11 +131,14 @@ def test_tables_go_side_by_side(session, kafka, bootstrap, make_topics, unique, 
 
 
 def pieces(tables, pace):
-    """Rows of each table in each micro-batch: of equal pace, or of an hour."""
-    if pace.rows_per_second:
+    """Rows of each table in each micro-batch: of equal pace, of an hour, or from the hour of each 60th row on."""
+    if pace.time is None:
         return [[150, 50]] * 2
     hours = [[time[:13] for time in table["time_hour"].to_pylist()] for table in tables]
-    return [[each.count(hour) for each in hours] for hour in sorted({*hours[0], *hours[1]})]
+    every = sorted(itertools.chain(*hours))
+    edges = sorted({*every[::60]} if pace.rows_per_second else {*every})
+    spans = [*itertools.pairwise(edges), (edges[-1], "~")]
+    return [[sum(begin <= hour < end for hour in each) for each in hours] for begin, end in spans]
 
 
 def test_line_files_are_sent_byte_for_byte(session, kafka, bootstrap, make_topics, unique, tmp_path):
