@@ -32,7 +32,7 @@ def test_the_simulators_seeds_give_the_oracles_results(name):
             refused += 1  # a method that needs an equality says so
             continue
         assert failure is None, failure.account
-    assert refused < len(SEEDS) - 5
+    assert refused < len(SEEDS) - 2, "too few joins that the method can do"
 
 
 # --- a side beside a plain loop ---------------------------------------------------------------------------------------
