@@ -82,8 +82,7 @@ class StreamIndex:
         self._is_counted = [self._counts_only and counts.serves(direction) for direction in self._searches]
         self._counts_all = all(self._is_counted)
         self._whole_counts = counts.WholeCounts([*compress(self._searches, self._is_counted)])
-        enough = taking.enough if self._counts_all else None
-        self._early_counts = None if enough is None else EarlyCounts(self._searches, enough)
+        self._early_counts = self._ended_early()
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
         few = counts.serves if self._is_taking else _few_conditions
         self._by_wavelet = self._counts_only and all(few(direction) for direction in directions)
@@ -95,6 +94,11 @@ class StreamIndex:
         self._batch_ends: dict[int, int] = {}
         self._first_end = self._expired = 0
         self._group = NO_GROUP
+
+    def _ended_early(self) -> EarlyCounts | None:
+        """What counts whole nodes where a few partners are enough."""
+        enough = self._taking.enough if self._counts_all else None
+        return None if enough is None else EarlyCounts(self._searches, enough)
 
     @property
     def tuples(self) -> int:
