@@ -196,6 +196,7 @@ def test_an_interval_join_survives_the_death_of_a_worker(
         try:
             feeding = pool.submit(feed, bootstrap, running, killed, stop)
             running.read_until(tuples // 2)
+            assert running.output.answered < tuples, "the worker is to die in the middle"
             running.kill(KILLED)
             killed.set()
             running.read_until(tuples)

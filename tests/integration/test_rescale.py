@@ -211,6 +211,7 @@ def test_workers_come_and_go_while_data_flows(
                     stage.rescale(2, all_along)
                     os.kill(added.pids()["pojoin-1"], signal.SIGTERM)
                     stage.rescale(1, all_along)
+                    assert stage.output.answered < subject.answered
                     tap.freely()
                     stage.until(stage.share(1.0), all_along)
                     assert added._running["pojoin-1"].process.wait(PATIENCE_S) == 0

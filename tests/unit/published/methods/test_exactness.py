@@ -14,7 +14,7 @@ from spojoin.published.methods.side import Check, Searches, SideSpec
 from spojoin.simulate.method import run_method
 from tests.support.method_cases import cases, expected, taken
 
-SEEDS = range(30)
+SEEDS = range(60)
 NAMES = sorted(SIDES)
 
 
@@ -32,7 +32,7 @@ def test_the_simulators_seeds_give_the_oracles_results(name):
             refused += 1  # a method that needs an equality says so
             continue
         assert failure is None, failure.account
-    assert refused < len(SEEDS) - 2, "too few joins that the method can do"
+    assert refused < len(SEEDS) - 5
 
 
 # --- a side beside a plain loop ---------------------------------------------------------------------------------------
