@@ -11,14 +11,9 @@ from spojoin.index.stream_index import StreamIndex
 from spojoin.kernels.ratings import CODED, FIRST, LAST, NEVER, Ratings, all_ratings, no_ratings
 from spojoin.model import Direction, Domain, Op, Output, RolePredicate
 from tests.support.batches import SLOTS, batch_of
+from tests.support.drawn_predicates import PREDICATES
 from tests.support.naive_index import NaiveWindow
 
-slots = st.integers(0, SLOTS - 1)
-predicates = st.lists(
-    st.builds(RolePredicate, st.sampled_from(Op), slots, slots, st.just(Domain.INTEGER), st.integers(0, 2)),
-    min_size=1,
-    max_size=4,
-)
 EXTREMES = (-(2**63), 2**63 - 1)
 
 
@@ -48,7 +43,7 @@ def check(found, partners, rated, taking):
     assert listed == [first_of(some, rated, taking) for some in partners]
 
 
-@given(data=st.data(), predicates=predicates)
+@given(data=st.data(), predicates=PREDICATES)
 @settings(max_examples=400, deadline=None)
 def test_the_first_are_those_of_the_plain_loop(data, predicates):
     value = data.draw(st.sampled_from([st.integers(0, 1), st.integers(0, 4), st.integers(0, 50)]))

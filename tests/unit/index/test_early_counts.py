@@ -14,18 +14,13 @@ from spojoin.index.stream_index import StreamIndex
 from spojoin.model import Direction, Domain, Op, Output, RolePredicate
 from spojoin.wire.records import NO_GROUP
 from tests.support.batches import SLOTS, batch_of
+from tests.support.drawn_predicates import PREDICATES
 from tests.support.naive_index import NaiveWindow
 
 GROUP_OF = (lambda batch: batch, lambda _: NO_GROUP, lambda batch: batch // 2)
-slots = st.integers(0, SLOTS - 1)
-predicates = st.lists(
-    st.builds(RolePredicate, st.sampled_from(Op), slots, slots, st.just(Domain.INTEGER), st.integers(0, 2)),
-    min_size=1,
-    max_size=4,
-)
 
 
-@given(data=st.data(), predicates=predicates, enough=st.integers(1, 3), group=st.sampled_from(GROUP_OF))
+@given(data=st.data(), predicates=PREDICATES, enough=st.integers(1, 3), group=st.sampled_from(GROUP_OF))
 @settings(max_examples=200)
 def test_counts_are_those_of_the_plain_loop_up_to_enough(data, predicates, enough, group):
     value = data.draw(st.sampled_from([st.integers(0, 1), st.integers(0, 9), st.integers(0, 200)]))

@@ -11,15 +11,10 @@ from spojoin.index.stream_index import StreamIndex
 from spojoin.model import Direction, Domain, Op, Output, RolePredicate
 from spojoin.wire.sums import Sums
 from tests.support.batches import SLOTS, batch_of
+from tests.support.drawn_predicates import PREDICATES
 from tests.support.naive_index import NaiveWindow
 
 KEY_COUNT = 3
-slots = st.integers(0, SLOTS - 1)
-predicates = st.lists(
-    st.builds(RolePredicate, st.sampled_from(Op), slots, slots, st.just(Domain.INTEGER), st.integers(0, 2)),
-    min_size=1,
-    max_size=4,
-)
 
 
 @st.composite
@@ -34,7 +29,7 @@ def by_key(sums):
     return np.zeros((KEY_COUNT, 0), np.int64) if sums is None else sums.of_keys(np.arange(KEY_COUNT))
 
 
-@given(data=st.data(), predicates=predicates)
+@given(data=st.data(), predicates=PREDICATES)
 @settings(max_examples=400, deadline=None)
 def test_sums_are_those_of_the_plain_loop(data, predicates):
     value = data.draw(st.sampled_from([st.integers(0, 1), st.integers(0, 4), st.integers(0, 50)]))
