@@ -6,6 +6,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 CONSTRAINTS := $(wildcard constraints.txt)
 
+# Processes are started by the hundred, and each would compile all sources where bytecode isn't kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test fuzz campaign bench figures benchmark silence soak lint format audit clean images test-cluster kind-up minikube-up
 

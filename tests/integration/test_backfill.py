@@ -154,9 +154,10 @@ def until(results: Results, supervisors: list[Supervisor], is_done) -> None:
         assert time.monotonic() < deadline, f"{results.answered} answered before, {len(results.rows)} rows after"
 
 
-def services(cluster: LocalCluster, path: Path, topic: str, **extra: str) -> list[Service]:
+def services(cluster: LocalCluster, path: Path, topic: str, packing: str, **extra: str) -> list[Service]:
     settings = {**SIZES, "idle_timeout_ms": "4000", "input_topics": orjson.dumps({"readings": topic}).decode(), **extra}
-    return services_of(Deployment(load_query(path), path, cluster.broker.bootstrap, cluster.redis.url, 2, settings))
+    query, servers = load_query(path), (cluster.broker.bootstrap, cluster.redis.url)
+    return services_of(Deployment(query, path, *servers, workers=2, extra=settings, packing=packing))
 
 
 def backfill(query: Path, topic: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -165,9 +166,9 @@ def backfill(query: Path, topic: str, *arguments: str) -> subprocess.CompletedPr
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
-@pytest.mark.parametrize(("order", "partitions"), [("arrival", 1), ("event_time", 2)])
+@pytest.mark.parametrize(("order", "partitions", "packing"), [("arrival", 1, "apart"), ("event_time", 2, "together")])
 def test_a_backfill_and_the_stream_that_took_over_have_no_gap_and_no_double(
-    cluster: LocalCluster, tmp_path: Path, order: str, partitions: int
+    cluster: LocalCluster, tmp_path: Path, order: str, partitions: int, packing: str
 ) -> None:
     name, bootstrap = f"backfilled-{order}", cluster.broker.bootstrap
     topic = f"{name}.{input_topic('readings')}"
@@ -184,11 +185,11 @@ def test_a_backfill_and_the_stream_that_took_over_have_no_gap_and_no_double(
         after = stack.enter_context(Supervisor(cluster.children, tmp_path / "new", restarts_max=50))
         pool = stack.enter_context(ThreadPoolExecutor())
         stack.callback(feed.stop.set)
-        before.start(services(cluster, old, topic))
+        before.start(services(cluster, old, topic, packing))
         before.wait_ready()
         feeding = pool.submit(feed.run)
         until(results, [before], lambda: results.answered > 2 * WINDOW)
-        after.start(services(cluster, new, topic, replace="true"))
+        after.start(services(cluster, new, topic, packing, replace="true"))
         until(results, [after], lambda: GenerationsTopic(log, name).read().current_number == 2 and results.tables)
         seen = feed.rows
         until(results, [after], lambda: feed.rows > seen + 2 * WINDOW)

@@ -25,9 +25,10 @@ from tests.support.served import SIZES, Served, served
 
 pytestmark = pytest.mark.integration
 
+WORKERS = 2
 COLUMNS = ("id", "n", "total", "least", "nearest")
 QUERY = f"""
-name: NAME
+name: final-answers
 {racks.STREAMS}
 sql: |
   SELECT l.id, COUNT(r.id) AS n, CAST(SUM(r.cooling) AS BIGINT) AS total, MIN(r.draw) AS least,
@@ -127,25 +128,23 @@ def answers() -> list[tuple[object, ...]]:
     return list(expected())
 
 
-@pytest.mark.parametrize(("packing", "workers"), [("apart", 2), ("together", 1)])
 def test_losses_leave_the_answers_as_they_are(
-    own_cluster: LocalCluster, tmp_path: Path, answers: list[tuple[object, ...]], packing: str, workers: int
+    own_cluster: LocalCluster, tmp_path: Path, answers: list[tuple[object, ...]]
 ) -> None:
-    text = QUERY.replace("NAME", f"final-{packing}")
-    with served(
-        own_cluster, tmp_path, text, workers, SIZES, restarts_max=20, columns=COLUMNS, packing=packing
-    ) as running:
-        under_losses(running, own_cluster, workers, len(answers))
+    with served(own_cluster, tmp_path, QUERY, WORKERS, SIZES, restarts_max=20, columns=COLUMNS) as running:
+        under_losses(running, own_cluster, WORKERS, len(answers))
     assert len(running.output.rows) == len(answers)
     assert racks.digest(running.output.rows) == racks.digest(answers)
 
 
-@pytest.mark.parametrize(("packing", "workers", "condition"), [("apart", 2, ""), ("together", 1, FILTERED)])
+@pytest.mark.parametrize(
+    ("packing", "workers", "condition"), [("router+sink mutable+pojoin", WORKERS, ""), ("together", 1, FILTERED)]
+)
 def test_losses_leave_a_full_join_as_it_is(
     own_cluster: LocalCluster, tmp_path: Path, packing: str, workers: int, condition: str
 ) -> None:
     closed, answers = joined(filtered=bool(condition))
-    text = FULL.replace("CONDITION", condition).replace("NAME", f"full-{packing}")
+    text = FULL.replace("CONDITION", condition).replace("NAME", f"full-{workers}")
     with served(
         own_cluster, tmp_path, text, workers, SIZES, restarts_max=20, columns=FULL_COLUMNS, packing=packing
     ) as running:

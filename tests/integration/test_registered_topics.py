@@ -35,7 +35,7 @@ from spojoin.runtime.registry import RegisteredResults
 from spojoin.runtime.settings import Settings, load_settings
 from spojoin.wire.registered import framed
 from tests.support.registries import HAS_GO, running_registry
-from tests.support.served import PATIENCE_S, Served, served
+from tests.support.served import PATIENCE_S, SINK_ALONE, Served, served
 
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(not HAS_GO, reason="the registry for tests is built with Go")]
 
@@ -151,7 +151,7 @@ def test_registered_schemas_from_end_to_end(
     expected = pairs()
     with running_registry() as url, SchemaRegistryClient({"url": url}) as client:
         settings = {"registry_url": url, "results_format": "avro", "transactions": "false", "frame_tuples": "32"}
-        with served(cluster, tmp_path, QUERY, 2, settings) as running:
+        with served(cluster, tmp_path, QUERY, 2, settings, packing=SINK_ALONE) as running:
             results = Results(cluster.broker.bootstrap, client, topic_name("registered", Topic.RESULTS))
             try:
                 sent = [*messages(client, running.topics["trades"])]

@@ -24,7 +24,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 import spojoin
 from spojoin.local.cluster import LocalCluster
 from spojoin.protocol.topology import Topic, topic_name
-from tests.support.served import PATIENCE_S, Served, served
+from tests.support.served import PATIENCE_S, SINK_ALONE, Served, served
 
 pytestmark = pytest.mark.integration
 
@@ -164,7 +164,7 @@ def test_rows_as_json_with_keys_and_traces(
     expected = answers()
     assert {each.key for each in expected} == {None, "a", "b"}
     settings = {"results_format": "json", "transactions": "false", "frame_tuples": "32", "batch_tuples": "64"}
-    with served(cluster, tmp_path, JSON_QUERY, 2, settings) as running:
+    with served(cluster, tmp_path, JSON_QUERY, 2, settings, packing=SINK_ALONE) as running:
         results = Results(cluster.broker.bootstrap, "row-forms")
         try:
             send(cluster, running, records()[: ROWS // 2])
@@ -195,7 +195,7 @@ def test_rows_as_arrow_in_python(cluster: LocalCluster, tmp_path: Path) -> None:
     """`spojoin.connect` gives the rows of the loop while the sink is killed, by `for` as by `async for`."""
     expected = [each.row for each in answers()]
     settings = {"transactions": "false", "frame_tuples": "32", "batch_tuples": "64"}
-    with served(cluster, tmp_path, ARROW_QUERY, 2, settings) as running:
+    with served(cluster, tmp_path, ARROW_QUERY, 2, settings, packing=SINK_ALONE) as running:
         connection = spojoin.connect(cluster.broker.bootstrap)
         with connection.results("arrow-forms") as results:
             send(cluster, running, records()[: ROWS // 2])

@@ -23,14 +23,16 @@ def expected_rows() -> list[tuple[object, ...]]:
     return list(racks.expected())
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(("packing", "workers"), [("router+mutable+permutation sink+logical-and", 1), ("apart", 3)])
 def test_killed_services_give_the_rows_of_a_nested_loop(
-    own_cluster: LocalCluster, tmp_path: Path, expected_rows: list[tuple[object, ...]], workers: int
+    own_cluster: LocalCluster, tmp_path: Path, expected_rows: list[tuple[object, ...]], packing: str, workers: int
 ) -> None:
     text, stop = racks.QUERY.replace("NAME", f"statement-{workers}"), threading.Event()
     numbered = racks.numbered()
     with (
-        served(own_cluster, tmp_path, text, workers, SIZES, restarts_max=20, columns=racks.COLUMNS) as running,
+        served(
+            own_cluster, tmp_path, text, workers, SIZES, restarts_max=20, columns=racks.COLUMNS, packing=packing
+        ) as running,
         ThreadPoolExecutor() as pool,
     ):
         killing = pool.submit(kill_each, running, stop)

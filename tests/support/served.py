@@ -28,6 +28,8 @@ from spojoin.query.load import load_query
 PATIENCE_S = 300
 #: Small frames and batches, so that much is in flight whenever a service dies.
 SIZES = {"frame_tuples": "256", "batch_tuples": "500", "credits_frames": "32"}
+#: A packing of few processes, of which the sink is one: to kill where packings don't matter.
+SINK_ALONE = "router+mutable+permutation+pojoin+logical-and"
 #: The columns of a self join's counts.
 COUNTS = ("seq", "key", "as_left", "as_right")
 

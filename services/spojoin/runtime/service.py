@@ -29,7 +29,7 @@ from spojoin.query.load import load_served_query
 from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
-from spojoin.runtime.memory import limit_arenas, loaded_objects_spared
+from spojoin.runtime.memory import leave_out_pandas, limit_arenas, loaded_objects_spared
 from spojoin.runtime.packed import alone, edge_with, instance_of, packed
 from spojoin.runtime.settings import ENV_PREFIX, Settings, load_settings
 from spojoin.runtime.topics import Topics
@@ -60,6 +60,7 @@ _log = structlog.get_logger(__name__)
 
 def main(name: str) -> int:
     """Run a process with the environment's settings; `name` is its role, `together`, or roles such as router+sink."""
+    leave_out_pandas()
     try:
         return run(parse_group(name), load_settings())
     except ConfigurationError as error:

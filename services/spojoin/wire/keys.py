@@ -9,7 +9,7 @@ import pyarrow as pa
 from spojoin.wire.columns import Keys
 
 #: the keys of no rows
-NO_KEYS: Keys = pa.array([], pa.int64())
+NO_KEYS: Keys = pa.nulls(0, pa.int64())
 
 
 def concat_keys(pieces: Sequence[Keys]) -> Keys:

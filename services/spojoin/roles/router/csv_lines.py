@@ -16,7 +16,7 @@ from spojoin.roles.router.line_reader import BadLine, Ids, LineReader, Parsed, R
 from spojoin.wire.columns import Keys
 
 #: How a missing value is spelled besides by nothing at all; NaN isn't among them, it has a reason of its own.
-NULLS = pa.array(["NA", "N/A", "#N/A", "n/a", "<NA>", "NULL", "Null", "null", "None"])
+NULLS = ("NA", "N/A", "#N/A", "n/a", "<NA>", "NULL", "Null", "null", "None")
 
 
 class CsvLines(LineReader):
@@ -28,6 +28,7 @@ class CsvLines(LineReader):
         super().__init__(stream, needs_time, number)
         self._names = columns_of_a_line(stream)
         self._needed = columns_needed(stream, needs_time)
+        self._nulls = pa.array(NULLS)
         self._last = b",".join([b"x"] * len(self._names))
         self._convert = pa_csv.ConvertOptions(
             column_types={name: pa.string() for name in self._names},
@@ -87,7 +88,7 @@ class CsvLines(LineReader):
         if name == self.stream.key:
             return cells
         choose: Callable[..., Keys] = pc.if_else
-        return choose(pc.is_in(cells, value_set=NULLS), pa.scalar(None, pa.string()), cells)
+        return choose(pc.is_in(cells, value_set=self._nulls), pa.scalar(None, pa.string()), cells)
 
     def _fault(self, id_: int, why: str) -> BadLine:
         return BadLine(id_, "malformed", f"expected a CSV line of {', '.join(self._names)}: {why}")
