@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -32,6 +34,7 @@ def _kept(compiled: Any, function: Function) -> Function:
     kept = getattr(compiled, "_cache", None)
     if kept is not None:  # it is where NUMBA_DISABLE_JIT is set
         kept._cache_file._version += f" {fingerprint(function.__module__)}"
+        kept._cache_file.save = partial(_saved_alone, kept._cache_file.save, kept.cache_path)
         kept.load_overload = partial(_loaded, kept)
     return cast(Function, compiled)
 
@@ -44,6 +47,20 @@ def _loaded(kept: Any, signature: Any, target: Any) -> Any:
     rtsys.initialize(target)
     with kept._guard_against_spurious_io_errors():
         return kept._load_overload(signature, target)
+
+
+def _saved_alone(save: Callable[..., None], folder: str, *given: Any) -> None:
+    """Keep machine code while no other process does.
+
+    Numba reads the index, picks a free name, and writes index and code. Of two processes at once, both may pick one
+    name, and a kernel would be loaded with the code of other types.
+    """
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        save(*given)
+    finally:
+        os.close(lock)
 
 
 def _popcount(_context: Any, _word: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -39,11 +40,11 @@ def change(file: Path, old: str, new: str) -> None:
     file.write_text(file.read_text().replace(old, new))
 
 
-def run(house: Path) -> list[int]:
+def run(house: Path, *arguments: object) -> list[int]:
     """What the kernel returns in its own process, and how often its code was found on disk."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     environment |= {"PYTHONPATH": f"{SERVICES}:{house.parent}", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", "import house.top"]
+    command = [sys.executable, "-c", "import house.top", *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [int(part) for part in done.stdout.split()]
@@ -69,6 +70,26 @@ def test_code_cached_for_a_moved_type_is_no_failure(house):
     (house / "shapes.py").rename(house / "forms.py")
     change(house / "top.py", "house.shapes", "house.forms")
     assert [run(house), run(house)] == [[30, 0], [30, 1]]
+
+
+SAVERS = 8
+
+
+def test_processes_that_keep_code_at_once_get_names_of_their_own(house: Path) -> None:
+    """Each keeps the code of another type; all wait for each other, so that indexes are read at the same time."""
+    (house / "top.py").write_text(
+        "import sys, time\nfrom pathlib import Path\nfrom spojoin.kernels.compile import kernel\n\n"
+        "@kernel\ndef first(values):\n    return values[0]\n\n"
+        "number, here = int(sys.argv[1]), Path(__file__).parent\n"
+        "values = (number,) * (number + 1)\n"
+        "(here / f'ready{number}').touch()\n"
+        f"while 'wait' in sys.argv and len(list(here.glob('ready*'))) < {SAVERS}:\n    time.sleep(0.001)\n"
+        "print(first(values), sum(first.stats.cache_hits.values()))\n"
+    )
+    numbers = range(SAVERS)
+    with ThreadPoolExecutor(SAVERS) as pool:
+        assert list(pool.map(lambda n: run(house, n, "wait"), numbers)) == [[n, 0] for n in numbers]
+    assert [run(house, n) for n in numbers] == [[n, 1] for n in numbers]
 
 
 def test_machine_code_from_disk_needs_no_compiler_and_leaves_it_usable() -> None:
