@@ -25,12 +25,12 @@ def prepare(environment: Mapping[str, str]) -> None:
 def link_all(source: Path, target: Path) -> None:
     """Make `target` a copy of the folder `source` in which every file is a link.
 
-    Numba uses only a cache that it can write to.
+    Numba uses only a cache that it can write to. Locks aren't linked: each container has its own.
     """
     for folder, _, names in os.walk(source):
         copied = target / Path(folder).relative_to(source)
         copied.mkdir(parents=True, exist_ok=True)
-        for name in names:
+        for name in (each for each in names if not each.endswith(".lock")):
             link = copied / name
             if not link.is_symlink() and not link.exists():
                 link.symlink_to(Path(folder) / name)

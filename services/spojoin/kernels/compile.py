@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import fcntl
-import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit
@@ -15,6 +15,9 @@ from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
 from spojoin.kernels.sources import fingerprint
+
+#: The file, beside the machine code, that a process locks while it keeps some.
+LOCK = "kernels.lock"
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -55,12 +58,9 @@ def _saved_alone(save: Callable[..., None], folder: str, *given: Any) -> None:
     Numba reads the index, picks a free name, and writes index and code. Of two processes at once, both may pick one
     name, and a kernel would be loaded with the code of other types.
     """
-    lock = os.open(folder, os.O_RDONLY)
-    try:
+    with Path(folder, LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         save(*given)
-    finally:
-        os.close(lock)
 
 
 def _popcount(_context: Any, _word: Any) -> Any:

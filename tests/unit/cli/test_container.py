@@ -23,6 +23,14 @@ def test_every_file_is_linked_into_a_writable_folder(tmp_path):
     assert not (source / "room" / "deep" / "new.nbc").exists()
 
 
+def test_a_lock_is_each_containers_own(tmp_path):
+    """Linked, it would be a file that can't be opened to write."""
+    source, target = kernels(tmp_path / "image"), tmp_path / "cache"
+    (source / "room" / "kernels.lock").touch()
+    link_all(source, target)
+    assert [path.name for path in (target / "room").iterdir()] == ["deep"]
+
+
 def test_existing_files_stay(tmp_path):
     """A container that restarts finds its links and what it has compiled since."""
     source, target = kernels(tmp_path / "image"), tmp_path / "cache"
