@@ -14,6 +14,7 @@ from sqlglot.generators.duckdb import DuckDBGenerator
 from spojoin.errors import QueryError
 from spojoin.model import JoinKind
 from spojoin.query.places import PlaceAt
+from spojoin.query.unread import arguments_fault
 
 LineOf = Callable[[exp.Expression], int]
 
@@ -137,8 +138,10 @@ def _select(sql: str, line_at: PlaceAt) -> exp.Select:
         parsed = [node for node in sqlglot.parse(sql, dialect=DIALECT) if node is not None]
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
+        place = _place(sql, first)
         near = f" near '{first['highlight']}'" if first.get("highlight") else ""
-        raise QueryError(f"sql can't be read{near}: expected {EXPECTED}", line_at(_place(sql, first))) from error
+        fault = arguments_fault(sql, first, place, DIALECT) or f"sql can't be read{near}: expected {EXPECTED}"
+        raise QueryError(fault, line_at(place)) from error
     except SqlglotError as error:
         raise QueryError(f"sql can't be read: expected {EXPECTED}", line_at(0)) from error
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Select):

@@ -121,6 +121,9 @@ STATEMENTS = [
     ("r.air_time\n", "r.air_time LIMIT 5\n", 9, "LIMIT isn't supported"),
     ("r.air_time\n", "r.air_time GROUP BY l\n", 12, "output pairs is of pairs as they come"),
     ("AND l.air_time <", "AND l.air_time < AND", 9, "sql can't be read near 'AND'"),
+    ("AND l.air_time <", "AND ABS(l.air_time, (2)) <", 9, "ABS has 2 arguments: expected one"),
+    ("AND l.air_time <", "AND ROUND() <", 9, "ROUND lacks an argument"),
+    ("AND l.air_time <", "AND DATE_DIFF('minute', l.x) <", 9, "DATE_DIFF lacks an argument"),
     ("'100K')", "'100K'); SELECT 1", 8, "sql must be one SELECT"),
 ]
 
