@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import sys
 from random import Random
 
 import numpy as np
@@ -246,12 +247,15 @@ def test_a_task_that_fails_is_tried_again_with_the_same_result(spark, tmp_path):
 
 def test_workers_are_made_with_what_tasks_import(spark):
     def of_daemon(batches):
+        imported = {"pandas", "spojoin.spark"} <= sys.modules.keys()
         for batch in batches:
             with open(f"/proc/{os.getppid()}/cmdline", "rb") as file:
-                yield pa.RecordBatch.from_pydict({"command": [file.read().decode()] * batch.num_rows})
+                found = {"command": [file.read().decode()], "imported": [imported]}
+                yield pa.RecordBatch.from_pydict({name: each * batch.num_rows for name, each in found.items()})
 
-    (row,) = spark.range(1).mapInArrow(of_daemon, "command string").collect()
+    (row,) = spark.range(1).mapInArrow(of_daemon, "command string, imported boolean").collect()
     assert "spojoin.spark.daemon" in row.command
+    assert row.imported
 
 
 def test_no_rows_give_no_answers(spark):

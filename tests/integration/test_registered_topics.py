@@ -197,7 +197,7 @@ def check_flow_page(bootstrap: str, running: Served, settings: Settings, expecte
 def check_refused(running: Served) -> None:
     counts = Counter(BAD[kind] for kind, _ in events() if kind in BAD)
     for reason, count in counts.items():
-        assert running.measured("router", "spojoin_dead_letters_total", reason=reason) == count
+        assert running.measured(SINK_ALONE, "spojoin_dead_letters_total", reason=reason) == count
 
 
 def send(cluster: LocalCluster, running: Served, values: list[bytes | None]) -> None:

@@ -10,7 +10,7 @@ from spojoin.simulate.editions import EDITION_SEEDS, FOURTH_SEEDS
 from spojoin.simulate.run import run_seed
 from spojoin.simulate.runner import run_all
 
-FIRST, SECOND, FOURTH, SLICE = 250, 250, 250, 250
+FIRST, SECOND, FOURTH, SLICE = 150, 150, 150, 150
 STARTS = [
     *range(0, FIRST, SLICE),
     *range(EDITION_SEEDS, EDITION_SEEDS + SECOND, SLICE),

@@ -12,7 +12,7 @@ from spojoin.simulate.runner import REPLACED_STATEMENTS, STATEMENTS, find_mutant
 from spojoin.simulate.statement_mutants import STATEMENT_MUTANTS
 from tests.support.mutant_seeds import SEEDS, seeds_for
 
-FIRST, SECOND, SLICE = 100, 200, 100
+FIRST, SECOND, SLICE = 100, 100, 100
 STARTS = [*range(0, FIRST, SLICE), *range(EDITION_SEEDS, EDITION_SEEDS + SECOND, SLICE)]
 #: Seeds of statements that have found a fault: a sink had passed over what another one had answered, and waited for a
 #: record before it went on with the next frame.

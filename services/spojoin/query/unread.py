@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import sqlglot
-from sqlglot.tokens import Token, TokenType
+from sqlglot import Token, TokenType
 
 _TOO_MANY = re.compile(r"arguments \((\d+)\) is greater than .* \((\d+)\)")
 _TOO_FEW = "Required keyword"

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import gc
 from contextlib import suppress
+from importlib import import_module
 
 from pyspark import daemon
 
 if __name__ == "__main__":
-    with suppress(ImportError):  # tasks say what is missing
-        import spojoin.spark  # noqa: F401
+    for name in ("pandas", "spojoin.spark"):  # pyarrow imports pandas with a worker's first array
+        with suppress(ImportError):  # tasks say what is missing
+            import_module(name)
     gc.freeze()  # so that no worker copies these objects' memory
     daemon.manager()  # type: ignore[no-untyped-call]
