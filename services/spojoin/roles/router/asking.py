@@ -20,15 +20,23 @@ from spojoin.roles.router.queue import OrderedQueue, Origins
 from spojoin.wire.records import I64, NONE_SILENT, U8, Batch, Closing, Frame, StreamSlice
 
 
+#: Rows that a frame answers on close, for each that it may bring: a window that moves on closes many at once, and
+#: frames without rows cost as much as others.
+CLOSED_A_ROW = 4
+#: Rows that a frame answers on close, if it may not bring more: positions have 16 bits.
+CLOSED_MAX = 1 << 15
+
+
 class Asking:
-    """Decides which rows each frame answers: at most `frame_tuples` for each side that asks."""
+    """Decides which rows each frame answers: for each side that asks, at most `frame_tuples`, or more on close."""
 
     def __init__(self, query: Query, queue: OrderedQueue, books: Sequence[StreamBook], frame_tuples: int) -> None:
         self._queue = queue
         self._answers_at_once = query.emit is EmitOn.ARRIVAL
         self._is_time = query.window.is_time
         self.sides = [AskingSide(query, direction, books) for direction in query.directions]
-        self._answers_max = frame_tuples * len(self.sides)
+        brought = frame_tuples * len(self.sides)
+        self._answers_max = brought if self._answers_at_once else max(brought, min(CLOSED_A_ROW * brought, CLOSED_MAX))
 
     # -- what the log says
 
