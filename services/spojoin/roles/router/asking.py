@@ -19,7 +19,6 @@ from spojoin.roles.router.cutting import Cut
 from spojoin.roles.router.queue import OrderedQueue, Origins
 from spojoin.wire.records import I64, NONE_SILENT, U8, Batch, Closing, Frame, StreamSlice
 
-
 #: Rows that a frame answers on close, for each that it may bring: a window that moves on closes many at once, and
 #: frames without rows cost as much as others.
 CLOSED_A_ROW = 4
