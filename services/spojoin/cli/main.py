@@ -23,8 +23,8 @@ from spojoin.cli.commands.topics import results, send, topics
 from spojoin.cli.commands.up import up
 from spojoin.cli.commands.validate import validate
 from spojoin.cli.extras import COMMAND
-from spojoin.cli.keep_out import keep_out
 from spojoin.cli.version import version_option
+from spojoin.keep_out import keep_out
 from spojoin.version import __version__
 
 #: In the order of --help.

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
 
 import pyarrow as pa
 
@@ -31,19 +29,6 @@ def loaded_objects_spared() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-class _NoPandas(MetaPathFinder):
-    """A finder that finds nothing, and says of pandas that there is none."""
-
-    def find_spec(self, name: str, _path: object, _target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("a service works without pandas", name=name)
-
-
-def leave_out_pandas() -> None:
-    """Keep pyarrow from importing pandas, where it is installed, with its first array: 0.2 s and 40 MiB."""
-    sys.meta_path.insert(0, _NoPandas())
 
 
 def limit_arenas() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import structlog
 
 from spojoin.errors import BadData, ConfigurationError, Fenced, Retryable, Stop
+from spojoin.keep_out import keep_out
 from spojoin.model import Query
 from spojoin.ports.clock import SystemClock
 from spojoin.ports.interfaces import Log
@@ -29,7 +30,7 @@ from spojoin.query.load import load_served_query
 from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
-from spojoin.runtime.memory import leave_out_pandas, limit_arenas, loaded_objects_spared
+from spojoin.runtime.memory import limit_arenas, loaded_objects_spared
 from spojoin.runtime.packed import alone, edge_with, instance_of, packed
 from spojoin.runtime.settings import ENV_PREFIX, Settings, load_settings
 from spojoin.runtime.topics import Topics
@@ -60,7 +61,7 @@ _log = structlog.get_logger(__name__)
 
 def main(name: str) -> int:
     """Run a process with the environment's settings; `name` is its role, `together`, or roles such as router+sink."""
-    leave_out_pandas()
+    keep_out("pandas")  # as in the command
     try:
         return run(parse_group(name), load_settings())
     except ConfigurationError as error:

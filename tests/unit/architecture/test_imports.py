@@ -38,7 +38,7 @@ ALLOWED = _table("""
     roles.permutation: kernels protocol wire
     index: kernels wire
     roles.pojoin: index kernels measures protocol wire
-    runtime: kernels ports protocol query telemetry threads wire
+    runtime: keep_out kernels ports protocol query telemetry threads wire
     roles.predictor: kernels ports protocol query runtime wire
     roles.router: kernels protocol published query wire
     roles.sink: expressions kernels measures protocol wire
@@ -50,8 +50,8 @@ ALLOWED = _table("""
     local: page ports protocol runtime
     simulate: index kernels ports protocol published query roles.logical_and roles.mutable roles.permutation
         roles.pojoin roles.router roles.sink runtime wire
-    cli: embedded explain local page ports protocol published query runtime simulate spark suggest telemetry
-        version wire
+    cli: embedded explain keep_out local page ports protocol published query runtime simulate spark suggest
+        telemetry version wire
     loadgen.extras: cli
     loadgen.errors: loadgen.extras cli
     loadgen.load: loadgen.errors loadgen.machine cli local ports protocol query wire

@@ -68,7 +68,7 @@ def test_the_package_alone_imports_nothing_large(tmp_path: Path) -> None:
 
 def test_a_module_that_is_kept_out_is_as_if_not_installed(tmp_path: Path) -> None:
     code = """
-from spojoin.cli.keep_out import keep_out
+from spojoin.keep_out import keep_out
 keep_out("json")
 try:
     import json

@@ -69,16 +69,16 @@ def test_a_service_goes_without_pandas() -> None:
 import sys
 import spojoin.roles.router.__main__, spojoin.roles.pojoin.__main__, spojoin.roles.sink.__main__
 import pyarrow
-from spojoin.runtime.memory import leave_out_pandas
+from spojoin.keep_out import keep_out
 
-if "leave-out" in sys.argv:
-    leave_out_pandas()
+if "keep-out" in sys.argv:
+    keep_out("pandas")
 before = "pandas" in sys.modules
 pyarrow.array([1])
 print(before, "pandas" in sys.modules)
 """
     said = [
         subprocess.run([sys.executable, "-c", program, *given], capture_output=True, text=True, check=True).stdout
-        for given in ([], ["leave-out"])
+        for given in ([], ["keep-out"])
     ]
     assert said == ["False True\n", "False False\n"]

@@ -26,7 +26,7 @@ def backfill(options: BackfillOptions) -> None:
         spojoin backfill query.yaml --from trips.csv --format csv --order-by seq --explain
     """
     with one_sentence(is_debug=options.debug):
-        from spojoin.cli.keep_out import let_in
+        from spojoin.keep_out import let_in
 
         let_in("pandas")  # without which Spark hands no rows to Python
         from spojoin.cli.backfill import answer

@@ -29,5 +29,5 @@ class _Refusing(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname == self.name:
-            raise ModuleNotFoundError(f"{fullname} is kept out of this command", name=fullname)
+            raise ModuleNotFoundError(f"{fullname} is kept out of this process", name=fullname)
         return None
