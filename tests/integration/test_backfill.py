@@ -29,7 +29,7 @@ from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.runtime.generations import GenerationsTopic
-from tests.support.served import PATIENCE_S, SIZES
+from tests.support.served import PATIENCE_S, SINK_ALONE, SIZES
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -166,7 +166,9 @@ def backfill(query: Path, topic: str, *arguments: str) -> subprocess.CompletedPr
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
-@pytest.mark.parametrize(("order", "partitions", "packing"), [("arrival", 1, "apart"), ("event_time", 2, "together")])
+@pytest.mark.parametrize(
+    ("order", "partitions", "packing"), [("arrival", 1, SINK_ALONE), ("event_time", 2, "together")]
+)
 def test_a_backfill_and_the_stream_that_took_over_have_no_gap_and_no_double(
     cluster: LocalCluster, tmp_path: Path, order: str, partitions: int, packing: str
 ) -> None:
