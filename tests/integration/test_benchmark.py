@@ -17,9 +17,9 @@ from spojoin.local.java import find_java
 PATIENCE_S = 120.0
 #: Seconds for probes once there are two marks.
 BUDGET_S = 0.3
-#: A join whose streams alternate; one whose matches count twice, with enough pairs to fall behind; answers that come of
-#: a sum, and of the newest partner.
-WORKLOADS = [("q1", "drift"), ("q2", "ties"), ("q6", "taxi"), ("q7", "blond")]
+#: Two joins whose streams alternate; one whose matches count twice, with enough pairs to fall behind; and answers that
+#: come of a count, a sum, and the newest partner.
+WORKLOADS = [("q1", "drift"), ("q2", "ties"), ("q5", "ties"), ("q6", "taxi"), ("q7", "blond")]
 
 
 @pytest.fixture(scope="module", params=java.PROGRAMS)

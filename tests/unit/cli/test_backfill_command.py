@@ -54,8 +54,9 @@ def rows(folder: Path) -> list[dict[str, int]]:
     return [row for path in sorted(folder.glob("part-*")) for row in pq.read_table(path).to_pylist()]
 
 
-def test_results_are_those_of_the_rows_before_until(folder: Path) -> None:
-    done = backfill("--from", "s", "--order-by", "seq", "--until", "1500", "--shares", "2", "-o", "out")
+@pytest.mark.parametrize(("source", "options"), [("s", ()), ("s.csv", ("--format", "csv"))])
+def test_results_are_those_of_the_rows_before_until(folder: Path, source: str, options: tuple[str, ...]) -> None:
+    done = backfill("--from", source, *options, "--order-by", "seq", "--until", "1500", "--shares", "2", "-o", "out")
     assert done.returncode == 0, done.stderr
     cut = pq.read_table(folder / "s").slice(0, 1_500)
     expected = spojoin.sql(STATEMENT, s=cut).to_arrow().to_pylist()
@@ -64,7 +65,7 @@ def test_results_are_those_of_the_rows_before_until(folder: Path) -> None:
 
 
 def test_the_plan_is_printed_and_nothing_written(folder: Path) -> None:
-    done = backfill("--from", "s=s.csv", "--format", "csv", "--order-by", "seq", "--until", "1500", "--explain")
+    done = backfill("--from", "s=s", "--order-by", "seq", "--until", "1500", "--explain")
     assert done.returncode == 0, done.stderr
     assert "1,500 answer, those before `until`" in done.stdout
     assert not (folder / "out").exists()

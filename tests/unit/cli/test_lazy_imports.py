@@ -66,6 +66,21 @@ def test_the_package_alone_imports_nothing_large(tmp_path: Path) -> None:
     assert found & (NEEDLESS | LATER) == set()
 
 
+def test_a_service_goes_without_pandas_though_it_makes_arrays(tmp_path: Path) -> None:
+    code = """
+import sys, pyarrow
+import spojoin.roles.router.__main__, spojoin.roles.pojoin.__main__, spojoin.roles.sink.__main__
+from spojoin.runtime import service
+
+assert "pandas" not in sys.modules, "imported with a role"
+service.load_settings = lambda: None
+service.run = lambda roles, settings: len(pyarrow.array([1]))
+assert service.main("sink") == 1
+print(*sys.modules, sep="\\n")
+"""
+    assert "pandas" not in imported(code, tmp_path)
+
+
 def test_a_module_that_is_kept_out_is_as_if_not_installed(tmp_path: Path) -> None:
     code = """
 from spojoin.keep_out import keep_out

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import platform
-import subprocess
-import sys
 import weakref
 
 import psutil
@@ -61,24 +59,3 @@ def test_what_is_free_between_what_is_held_goes_back_to_the_system() -> None:
     give_back()
     assert len(held) == 1_000
     assert before - psutil.Process().memory_info().rss > 50_000_000
-
-
-def test_a_service_goes_without_pandas() -> None:
-    """That it is installed shows in that pyarrow imports it where nobody keeps it from that."""
-    program = """
-import sys
-import spojoin.roles.router.__main__, spojoin.roles.pojoin.__main__, spojoin.roles.sink.__main__
-import pyarrow
-from spojoin.keep_out import keep_out
-
-if "keep-out" in sys.argv:
-    keep_out("pandas")
-before = "pandas" in sys.modules
-pyarrow.array([1])
-print(before, "pandas" in sys.modules)
-"""
-    said = [
-        subprocess.run([sys.executable, "-c", program, *given], capture_output=True, text=True, check=True).stdout
-        for given in ([], ["keep-out"])
-    ]
-    assert said == ["False True\n", "False False\n"]
