@@ -43,7 +43,9 @@ async def fed(feeds: Feeds) -> AsyncGenerator[Fed | None, None]:
     try:
         while left:
             try:
-                found = await asyncio.wait_for(queue.get(), None if is_quiet else LINGER_S)
+                # Python 3.11's `wait_for` loses a cancellation that comes together with a piece.
+                async with asyncio.timeout(None if is_quiet else LINGER_S):
+                    found = await queue.get()
             except TimeoutError:
                 is_quiet = True
                 yield None

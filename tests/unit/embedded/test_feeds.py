@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import spojoin
+from spojoin.embedded.feeds import fed
 from spojoin.errors import BadData, ConfigurationError
 
 HIGHER = "SELECT l.a, r.a AS higher FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '100')"
@@ -160,3 +161,25 @@ def test_a_cancelled_reader_leaves_no_thread_at_work():
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_cancellation_that_comes_with_rows_is_not_lost(turns):
+    async def main():
+        reader, is_cancelled = asyncio.current_task(), False
+
+        async def five():
+            nonlocal is_cancelled
+            for number in range(5):
+                await asyncio.sleep(0.001)  # the reader waits
+                yield {"a": [number]}
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                is_cancelled = is_cancelled or (number > 0 and reader.cancel())  # the first is awaited without limit
+
+        async with aclosing(fed(five())) as pieces:
+            async for _ in pieces:
+                pass
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main())
