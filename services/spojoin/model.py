@@ -14,6 +14,7 @@ NULL gets no code: a row whose index condition is NULL joins nothing, and takes 
 from __future__ import annotations
 
 import enum
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -112,6 +113,7 @@ class TypeName(enum.StrEnum):
     UUID = "uuid"
     BINARY = "binary"
     MAP = "map"
+    NESTED = "nested"
 
 
 class TimeUnit(enum.StrEnum):
@@ -132,14 +134,18 @@ class ColumnType:
     """A declared type; precision and scale are 0 except for decimal(p,s).
 
     unit: of timestamp(unit) only; None where the schema names none
+    nested: of nested values, which statements only pass on, the Arrow type that data has; None of all others
     """
 
     name: TypeName
     precision: int = 0
     scale: int = 0
     unit: TimeUnit | None = None
+    nested: Hashable | None = None
 
     def __str__(self) -> str:
+        if self.nested is not None:
+            return str(self.nested)
         if self.name is TypeName.DECIMAL:
             return f"decimal({self.precision},{self.scale})"
         return self.name.value if self.unit is None else f"{self.name.value}({self.unit.value})"
@@ -149,7 +155,7 @@ class ColumnType:
         """Whether a signed 64-bit code orders its values: numbers, booleans and moments, not texts."""
         if self.name is TypeName.DECIMAL:
             return self.precision <= CODED_DIGITS_MAX
-        return self.name not in (TypeName.STRING, TypeName.UUID, TypeName.BINARY, TypeName.MAP)
+        return self.name not in (TypeName.STRING, TypeName.UUID, TypeName.BINARY, TypeName.MAP, TypeName.NESTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from spojoin.embedded.nested_text import nested_texts
 from spojoin.query.uuid_text import is_uuid, uuid_texts
 
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
@@ -38,7 +39,7 @@ def json_values(column: pa.Array[Any]) -> pa.Array[Any]:
         return _quoted(_times(column))
     if types.is_binary(column.type):
         return _quoted(_base64(column))
-    return column.cast(pa.string())
+    return nested_texts(column, json_values) if types.is_nested(column.type) else column.cast(pa.string())
 
 
 def csv_values(column: pa.Array[Any]) -> pa.Array[Any]:
@@ -54,6 +55,8 @@ def csv_values(column: pa.Array[Any]) -> pa.Array[Any]:
         return csv_strings(column)
     if types.is_temporal(column.type):
         return _times(column)
+    if types.is_nested(column.type):
+        return csv_strings(nested_texts(column, json_values))
     return csv_strings(_base64(column)) if types.is_binary(column.type) else column.cast(pa.string())
 
 

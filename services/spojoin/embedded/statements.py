@@ -94,7 +94,7 @@ def _bare(sql: str, tables: Mapping[str, object], options: StatementOptions) -> 
     is_self = named[0] == named[1] and not has_table
     is_merged = named[0] != named[1] and not has_table
     names, needs_time = _stream_names(joined, is_self=is_self), is_merged or _is_bounded_by_time(parsed)
-    columns = [schema_with_notes(source).columns for source in sources]
+    columns = [schema_with_notes(source, with_nested=True).columns for source in sources]
     query = _query(parsed, list(zip(joined, names, columns, strict=True)), options, sql, needs_time=needs_time)
     return BareStatement(query, dict(zip(names, sources, strict=True)))
 

@@ -55,7 +55,9 @@ def _column(name: str, kind: ColumnType, sample: pa.Table | None) -> PayloadColu
     if kind.name is TypeName.UUID:
         return PayloadColumn(name, kind, OFFSET_BYTES + UUID_BYTES, "exact")
     if sample is not None and name in sample.column_names and sample.num_rows and kind.name is not TypeName.MAP:
-        return PayloadColumn(name, kind, OFFSET_BYTES + _mean_length(sample.column(name)), "measured")
+        values = sample.column(name)
+        length = values.nbytes / len(values) if kind.name is TypeName.NESTED else _mean_length(values)
+        return PayloadColumn(name, kind, OFFSET_BYTES + length, "measured")
     return PayloadColumn(name, kind, OFFSET_BYTES + TEXT_MEAN_BYTES, "assumed")
 
 

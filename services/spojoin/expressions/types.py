@@ -49,6 +49,8 @@ _WIDE = {"UBIGINT": 20, "HUGEINT": 38, "UHUGEINT": 38}
 
 def value_type(kind: ColumnType) -> pa.DataType:
     """The Arrow type in which an expression sees a column, and results give it; times have no zone and are UTC."""
+    if isinstance(kind.nested, pa.DataType):
+        return kind.nested
     return pa.decimal128(kind.precision, kind.scale) if kind.name is TypeName.DECIMAL else _ARROW[kind.name]
 
 
@@ -74,5 +76,7 @@ def duckdb_type(kind: ColumnType) -> str:
             return f"DECIMAL({kind.precision},{kind.scale})"
         case TypeName.MAP:
             return "MAP(VARCHAR, VARCHAR)"
+        case TypeName.NESTED:
+            return "STRUCT(passed BOOLEAN)"  # no expression names it: see `Scope.column`
         case _:
             return next(name for name, known in _DUCKDB.items() if known is kind.name)

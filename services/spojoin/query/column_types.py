@@ -18,7 +18,7 @@ _SQL_PRECISION = re.compile(r"(?:timestamp|datetime)\s*\(\s*\d\s*\).*")
 _SIZED = re.compile(r"(\w+)\s*\(\s*(?:\d+|max)\s*\)")
 
 _UNITS = [f"timestamp({unit.value})" for unit in TimeUnit]
-_OWN = {name.value: name for name in TypeName if name is not TypeName.DECIMAL}
+_OWN = {name.value: name for name in TypeName if name not in (TypeName.DECIMAL, TypeName.NESTED)}
 _KNOWN = [*_OWN, "decimal(p,s)", *_UNITS]
 
 #: Names in SQL, Arrow, NumPy, pandas and Polars. A narrower integer or float is taken as the next that holds it.

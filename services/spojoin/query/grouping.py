@@ -77,11 +77,11 @@ class GroupScope(Scope):
 
     types: tuple[ColumnType, ...] = ()
 
-    def column(self, node: exp.Column) -> Use:
+    def passed(self, node: exp.Column) -> Use:
         """The column or aggregate that a name stands for."""
         if node.table == _AGGREGATES:
             return Use(AGGREGATE, node.name, self.types[int(node.name)])
-        use = Scope.column(self, node)
+        use = Scope.passed(self, node)
         if use.side != 0:
             raise QueryError(
                 f"'{written(node)}' stands outside an aggregate, and a left row may have many partners: expected "

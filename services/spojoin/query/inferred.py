@@ -47,16 +47,18 @@ _ADVICE: list[tuple[Callable[[pa.DataType], bool], str]] = [
 ]
 
 
-def inferred(schema: pa.Schema) -> InferredSchema:
+def inferred(schema: pa.Schema, *, with_nested: bool = False) -> InferredSchema:
     """The column types of an Arrow schema; columns of other types, or with one name, are left out with a sentence.
 
     An unsigned 64-bit integer is a long and a decimal of more than 18 digits a decimal(18,s): a value beyond them is
     refused with its row. A column without a type, all NULL, is a string.
+
+    with_nested: whether lists, structs and maps are columns, too, which statements pass on
     """
     columns: dict[str, ColumnType] = {}
     left_out: dict[str, str] = {}
     for each in schema:
-        kind = column_type(each.type)
+        kind = column_type(each.type) or (_nested(each.type) if with_nested else None)
         if schema.names.count(each.name) > 1:
             left_out[each.name] = repeated_name(each.name)
         elif kind is None:
@@ -83,6 +85,12 @@ def column_type(arrow: pa.DataType) -> ColumnType | None:
         return _decimal(arrow.precision, arrow.scale)
     name = next((name for fits, name in _PLAIN if fits(arrow)), None)
     return None if name is None else ColumnType(name)
+
+
+def _nested(arrow: pa.DataType) -> ColumnType | None:
+    """Of lists, structs and maps."""
+    is_known = types.is_nested(arrow) and not types.is_union(arrow)
+    return ColumnType(TypeName.NESTED, nested=arrow) if is_known else None
 
 
 def _of_extension(arrow: pa.BaseExtensionType) -> ColumnType | None:

@@ -38,7 +38,18 @@ class Scope:
         return len(uses) == 1 and uses[0].name == self.times[uses[0].side] and uses[0].type.name in _INTEGERS
 
     def column(self, node: exp.Column) -> Use:
-        """The column that a name stands for. QueryError where there is none, or more than one."""
+        """The column that a name stands for in an expression. QueryError where there is none, or more than one."""
+        found = self.passed(node)
+        if found.type.name is TypeName.NESTED:
+            raise QueryError(
+                f"'{written(node)}' is of type {found.type}, which statements only pass on: expected it alone in the "
+                "select list; to compute with it, make columns of its parts first",
+                self.line_of(node),
+            )
+        return found
+
+    def passed(self, node: exp.Column) -> Use:
+        """The column that a name stands for where its values are passed on as they are. QueryError as `column`."""
         line = self.line_of(node)
         if node.args.get("db"):
             raise QueryError(f"column '{written(node)}': expected {self._qualified(node.name)}", line)

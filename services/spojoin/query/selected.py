@@ -53,7 +53,7 @@ def _expanded(node: exp.Expression, scope: Scope, text: str | None, sides: Seque
         _check_star(node.this, scope)
         return [_plain(use) for use in scope.all_of(scope.side_of(node.args["table"], scope.line_of(node)))]
     alias, value = (node.alias, node.this) if isinstance(node, exp.Alias) else (None, node)
-    plain = scope.column(value) if isinstance(value, exp.Column) else None
+    plain = scope.passed(value) if isinstance(value, exp.Column) else None
     if plain is not None:
         name = text if plain.side == AGGREGATE else plain.name
         return [replace(_plain(plain), name=alias or name or plain.name)]

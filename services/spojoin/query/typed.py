@@ -137,4 +137,5 @@ _READERS: dict[TypeName, Callable[[Field], pa.Array]] = {
     TypeName.UUID: _uuids,
     TypeName.BINARY: _bytes,
     TypeName.MAP: lambda column: column.array,
+    TypeName.NESTED: lambda column: column.array.cast(value_type(column.type)),
 }

@@ -9,16 +9,17 @@ from os import PathLike
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, StructType
 
 from spojoin.embedded.asked_query import asked_query
 from spojoin.embedded.kafka_only import check_without_kafka
 from spojoin.embedded.run import with_an_order
 from spojoin.embedded.statements import BareStatement, StatementOptions, bare_statement
 from spojoin.errors import ConfigurationError, QueryError
-from spojoin.model import Query, Stream, Use
+from spojoin.model import Query, Stream, TypeName, Use
 from spojoin.published.door import StandIn, stand_in
 from spojoin.query.schema import arrow_schema
+from spojoin.spark.sortable import parts_of
 from spojoin.suggest import listed, unknown
 
 
@@ -54,10 +55,10 @@ def _query(statement: str, frames: Mapping[str, DataFrame], options: StatementOp
     try:
         return bare_statement(statement, {name: _FrameColumns(frame) for name, frame in frames.items()}, options)
     except QueryError as error:
-        nested = {f.name: f.dataType.simpleString() for each in frames.values() for f in each.schema if not _is_flat(f)}
-        for name, kind in nested.items():
-            if f"'{name}'" in str(error):
-                error.args = (f"{error}; {name} is of type {kind}, which statements don't know",)
+        for field in (field for frame in frames.values() for field in frame.schema):
+            if f"'{field.name}'" in str(error) and not _is_known(field.dataType):
+                kind = field.dataType.simpleString()
+                error.args = (f"{error}; {field.name} is of type {kind}, which statements don't know",)
         raise
 
 
@@ -115,17 +116,24 @@ def _check_frame(name: str, frame: object) -> None:
         )
 
 
-_NESTED = ("array", "map", "struct", "variant", "interval")
+#: How the names of those types begin that no statement can even pass on.
+_UNKNOWN = ("variant", "interval")
 
 
 def _check_types(stream: Stream, columns: list[str], schema: StructType) -> None:
     for name in columns:
-        if not _is_flat(schema[name]):
-            kind = schema[name].dataType.simpleString()
+        kind = schema[name].dataType
+        is_passed = name in stream.schema and stream.schema[name].name is TypeName.NESTED
+        if not _is_known(kind) or (parts_of(kind) and not is_passed):
             raise ConfigurationError(
-                f"{stream.name}.{name} is of type {kind}, which statements don't know: make columns of its parts, or "
-                "leave it out"
+                f"{stream.name}.{name} is of type {kind.simpleString()}, which statements don't know: make columns of "
+                "its parts, or leave it out"
             )
+
+
+def _is_known(kind: DataType) -> bool:
+    """Whether statements have a type, or can pass its values on."""
+    return not kind.simpleString().startswith(_UNKNOWN) and all(map(_is_known, parts_of(kind)))
 
 
 class _FrameColumns:
@@ -138,8 +146,4 @@ class _FrameColumns:
 
 def _arrow_schema(schema: StructType) -> pa.Schema:
     """Columns of types that Arrow and statements share; others stay out of sight, with their sentence when named."""
-    return to_arrow_schema(StructType([field for field in schema if _is_flat(field)]))
-
-
-def _is_flat(field: StructField) -> bool:
-    return not field.dataType.simpleString().startswith(_NESTED)
+    return to_arrow_schema(StructType([field for field in schema if _is_known(field.dataType)]))

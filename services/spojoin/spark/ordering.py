@@ -23,6 +23,7 @@ from spojoin.errors import ConfigurationError
 from spojoin.model import ColumnType, Query, TimeUnit
 from spojoin.spark.asked import FrameQuery
 from spojoin.spark.gather import INPUT
+from spojoin.spark.sortable import parts_of, sortable
 from spojoin.suggest import unknown
 
 #: The column of the ordered rows with their event time, where two inputs are merged.
@@ -78,6 +79,11 @@ def _order_of(asked: FrameQuery, number: int, by: tuple[str, ...] | None) -> Inp
     for name in by:
         if name not in schema.names:
             raise ConfigurationError(f"order_by of {stream.name}: {unknown('column', name, schema.names)}")
+        if parts_of(schema[name].dataType):
+            raise ConfigurationError(
+                f"order_by of {stream.name}: {name} is of type {schema[name].dataType.simpleString()}, by which "
+                "no rows are ordered: expected a number, a time or a text"
+            )
     if time is not None and by[0] != time:
         raise ConfigurationError(
             f"order_by of {stream.name} is {by[0]!r}, and the query orders by event time, {time!r}: begin with it; "
@@ -128,8 +134,10 @@ class OrderedRows:
 
     def sorted(self, partitions: int) -> DataFrame:
         """All rows in order: each partition's before those of the next."""
-        columns = [*self.keys, *self._ties()]
-        return self.plain().repartitionByRange(partitions, *columns).sortWithinPartitions(*columns)
+        rows = self.plain()
+        ties = [sortable(functions.col(f"`{name}`"), rows.schema[name].dataType) for name in self._ties()]
+        columns: list[str | Column] = [*self.keys, *ties]
+        return rows.repartitionByRange(partitions, *columns).sortWithinPartitions(*columns)
 
     def _ties(self) -> list[str]:
         found = [name for number in range(len(self.orders)) for name in self._ties_of(number)]
