@@ -41,18 +41,14 @@ class Scope:
         """The column that a name stands for in an expression. QueryError where there is none, or more than one."""
         found = self.passed(node)
         if found.type.name is TypeName.NESTED:
-            raise QueryError(
-                f"'{written(node)}' is of type {found.type}, which statements only pass on: expected it alone in the "
-                "select list; to compute with it, make columns of its parts first",
-                self.line_of(node),
-            )
+            raise self._only_passed(written(node), found, node)
         return found
 
     def passed(self, node: exp.Column) -> Use:
         """The column that a name stands for where its values are passed on as they are. QueryError as `column`."""
         line = self.line_of(node)
         if node.args.get("db"):
-            raise QueryError(f"column '{written(node)}': expected {self._qualified(node.name)}", line)
+            raise self._of_three_parts(node, line)
         if not node.table:
             return self._without_side(node, line)
         side = self._side(node, line)
@@ -82,6 +78,22 @@ class Scope:
         if not matching:
             raise QueryError(unknown("alias", identifier.name, self.aliases), line)
         return matching[0]
+
+    def _of_three_parts(self, node: exp.Column, line: int) -> QueryError:
+        """What is wrong with `a.b.c`: most likely it is a part of a nested column."""
+        alias, name = node.args["db"], node.args["table"]
+        if alias.name.lower() in (each.lower() for each in self.aliases):
+            found = self._in(self.side_of(alias, line), name)
+            if found is not None and found.type.name is TypeName.NESTED:
+                return self._only_passed(f"{alias.name}.{name.name}", found, node)
+        return QueryError(f"column '{written(node)}': expected {self._qualified(node.name)}", line)
+
+    def _only_passed(self, text: str, use: Use, node: exp.Column) -> QueryError:
+        return QueryError(
+            f"'{text}' is of type {use.type}, which statements only pass on: expected it alone in the select list; to "
+            "compute with it, make columns of its parts first",
+            self.line_of(node),
+        )
 
     def _side(self, node: exp.Column, line: int) -> int:
         try:

@@ -103,6 +103,7 @@ def test_answers_of_groups_pass_those_of_the_left_row():
     ("select", "condition", "named"),
     [
         ("len(l.tags) AS n", "l.price > r.price", "'l.tags' is of type list<item: string>"),
+        ("l.owner.name", "l.price > r.price", "'l.owner' is of type struct<"),
         ("l.fees['vat']", "l.price > r.price", "'l.fees' is of type map<string, decimal128(9, 2)>"),
         ("l.id", "l.price > r.price AND l.tags = r.tags", "'l.tags'"),
         ("l.id", "l.price > r.price AND r.owner IS NULL", "'r.owner' is of type struct<"),
