@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -21,6 +23,7 @@ from loadgen.promises.context import Context
 from loadgen.promises.data import FLIGHTS, Columns, columns, self_join_text
 from loadgen.promises.figures import Measurement, at_least, at_most
 from loadgen.promises.window import check_counts, expected_counts
+from spojoin.local.usage import family_cpu_s
 from spojoin.spark.asked import of_query
 from spojoin.spark.planned import planned
 from spojoin.spark.settings import settings_of
@@ -48,6 +51,26 @@ def measure(context: Context) -> Iterator[Measurement]:
         yield from _nested_loops(context, work, spark)
     finally:
         spark.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class _BySpark:
+    """Seconds, processor time of Spark and all its tasks, how many tasks joined, and where the results are.
+
+    cpu_s: None where the system doesn't report it
+    """
+
+    seconds: float
+    cpu_s: float | None
+    tasks: int
+    output: Path
+
+
+class _ByRun(NamedTuple):
+    """Seconds from the first row on, and processor time of the whole process."""
+
+    seconds: float
+    cpu_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +109,15 @@ class _Work:
             )
         return folder
 
-    def by_spark(self, spark: SparkSession, source: Path) -> tuple[float, Path]:
-        """Seconds for counting, planning, joining and writing Parquet as a backfill does, and where that is."""
-        output = source.with_name(f"{source.name}-counts")
-        began = time.perf_counter()
+    def by_spark(self, spark: SparkSession, source: Path) -> _BySpark:
+        """Counting, planning, joining and writing Parquet, as a backfill does."""
+        output, java = source.with_name(f"{source.name}-counts"), _java_pid(spark)
+        began, used = time.perf_counter(), family_cpu_s(java) or 0.0
         asked = of_query(self.query, (spark.read.parquet(str(source)),))
-        write_parquet(planned(spark, asked, "id", None, settings_of(spark)), str(output))
-        return time.perf_counter() - began, output
+        history = planned(spark, asked, "id", None, settings_of(spark))
+        write_parquet(history, str(output))
+        seconds, cpu_s = time.perf_counter() - began, family_cpu_s(java)
+        return _BySpark(seconds, None if cpu_s is None else cpu_s - used, len(history.shares), output)
 
     def through_rows(self, spark: SparkSession, source: Path) -> float:
         """Seconds for the same by Spark's own writer, to which results pass as rows."""
@@ -102,30 +127,44 @@ class _Work:
         spojoin.spark.join(frame, None, self.query, order_by="id").write.mode("overwrite").parquet(str(output))
         return time.perf_counter() - began
 
-    def by_run(self, source: Path) -> float:
-        """Seconds of `spojoin run` with one thread, from its first row on, Parquet to Parquet."""
+    def by_run(self, source: Path) -> _ByRun:
+        """`spojoin run` with one thread, Parquet to Parquet."""
         report, output = self.folder / "report.json", self.folder / "counts.parquet"
         command = [sys.executable, "-m", "spojoin.cli.main", "run", str(self.query), "--input"]
         command += [f"rows={source}/part-*.parquet", "--output", str(output), "--threads", "1"]
+        before = _ended_children_s()
         subprocess.run([*command, "--report", str(report), "--quiet"], check=True, capture_output=True)
-        return float(json.loads(report.read_bytes())["seconds"])
+        return _ByRun(float(json.loads(report.read_bytes())["seconds"]), _ended_children_s() - before)
 
 
 def _speedup(context: Context, work: _Work, spark: SparkSession) -> Iterator[Measurement]:
     few, many = (work.written(work.data, files, f"rows-{files}") for files in (FEW, MANY))
     context.say(f"spojoin run with one thread, {work.rows:,} tuples, before and after Spark")
     before = work.by_run(few)
-    of_few, output = work.by_spark(spark, few)
-    of_many, _ = work.by_spark(spark, many)
+    found, of_many = work.by_spark(spark, few), work.by_spark(spark, many)
     through_rows = work.through_rows(spark, few)
     alone = min(before, work.by_run(few))
-    check_counts(work.data, work.window, work.window // 10, pq.read_table(output), CHECKED)
-    note = f"{work.rows:,} flights, window {work.window:,}; {alone:.1f} s alone, {of_few:.1f} s by two tasks at a time"
-    yield Measurement("Spark against spojoin run with one thread", alone / of_few, "times", SPEEDUP_BAR, note)
-    yield Measurement("rows by Spark", work.rows / of_few, "tuples/s")
-    yield Measurement("results as rows of a DataFrame, of that time", through_rows / of_few, "times")
+    check_counts(work.data, work.window, work.window // 10, pq.read_table(found.output), CHECKED)
+    by_spark, by_run = found.seconds, alone.seconds
+    note = (
+        f"{work.rows:,} flights, window {work.window:,}; {by_run:.1f} s alone, {by_spark:.1f} s by two tasks at a time"
+    )
+    yield Measurement("Spark against spojoin run with one thread", by_run / by_spark, "times", SPEEDUP_BAR, note)
+    yield Measurement("rows by Spark", work.rows / by_spark, "tuples/s")
+    if found.cpu_s is not None:
+        yield _summed(work, found.cpu_s, found.tasks, alone)
+    yield Measurement("results as rows of a DataFrame, of that time", through_rows / by_spark, "times")
     name = f"the time from {MANY} files, of that from {FEW}"
-    yield Measurement(name, of_many / of_few, "times", PARTITIONS_BAR, "shares are chosen alike")
+    yield Measurement(name, of_many.seconds / by_spark, "times", PARTITIONS_BAR, "shares are chosen alike")
+
+
+def _summed(work: _Work, cpu_s: float, tasks: int, alone: _ByRun) -> Measurement:
+    """What executors on more cores than these would share."""
+    note = (
+        f"Spark and {tasks} tasks, {cpu_s / tasks:.2f} s for each, which more executors share; "
+        f"{alone.cpu_s / work.rows * 1e6:.2f} us by spojoin run"
+    )
+    return Measurement("CPU of all tasks, summed", cpu_s / work.rows * 1e6, "us a tuple", note=note)
 
 
 def _nested_loops(context: Context, work: _Work, spark: SparkSession) -> Iterator[Measurement]:
@@ -133,7 +172,7 @@ def _nested_loops(context: Context, work: _Work, spark: SparkSession) -> Iterato
     looped = min(LOOPED_ROWS, work.rows)
     small = _Work(work.folder, work.data[:looped], work.window)
     source = small.written(small.data, 1, "rows-looped")
-    own, _ = small.by_spark(spark, source)
+    own = small.by_spark(spark, source).seconds
     probes = min(LOOPED_PROBES, looped // 2)
     statement = _windowed(small.window, looped - probes)
     expected = sum(sum(expected_counts(small.data, seq, small.window, 1)) for seq in range(looped - probes, looped))
@@ -146,6 +185,16 @@ def _nested_loops(context: Context, work: _Work, spark: SparkSession) -> Iterato
             raise AssertionError(f"{name} finds {pairs} pairs, a scan {expected}")
         note = f"{each * 1e6:,.0f} us a row, of {probes:,}; {own / looped * 1e6:.2f} us by spojoin.spark, of {looped:,}"
         yield Measurement(f"{name}, a row", each / (own / looped), "times spojoin.spark", note=note)
+
+
+def _java_pid(spark: SparkSession) -> int:
+    java: Any = spark.sparkContext._jvm
+    return int(java.java.lang.ProcessHandle.current().pid())
+
+
+def _ended_children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _windowed(window: int, first: int) -> str:

@@ -16,13 +16,40 @@ class Usage(NamedTuple):
 
 def usage_of(pid: int) -> Usage | None:
     """A process's usage; None if it is gone or the system doesn't report it."""
-    folder = Path("/proc") / str(pid)
     try:
-        # The command name may hold blanks and brackets: fields are counted behind its last bracket.
-        fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        status = (folder / "status").read_text()
+        own, _ = _seconds(pid)
+        status = (_folder(pid) / "status").read_text()
     except OSError:
         return None
-    ticks = int(fields[11]) + int(fields[12])
     peaks = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
-    return Usage(ticks / os.sysconf("SC_CLK_TCK"), int(peaks[0]) * 1024 if peaks else 0)
+    return Usage(own, int(peaks[0]) * 1024 if peaks else 0)
+
+
+def family_cpu_s(pid: int) -> float | None:
+    """Processor time of a process and of all that it and its children have started, those that have ended included.
+
+    None if it is gone or the system doesn't report it.
+    """
+    try:
+        found = sum(_seconds(pid))
+        children = [child for task in (_folder(pid) / "task").iterdir() for child in _children(task)]
+    except OSError:
+        return None
+    return found + sum(family_cpu_s(child) or 0.0 for child in children)
+
+
+def _folder(pid: int) -> Path:
+    return Path("/proc") / str(pid)
+
+
+def _seconds(pid: int) -> tuple[float, float]:
+    """Processor time of a process, and of its children that have ended."""
+    # The command name may hold blanks and brackets: fields are counted behind its last bracket.
+    fields = (_folder(pid) / "stat").read_text().rpartition(")")[2].split()
+    own, of_children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+    tick_hz = os.sysconf("SC_CLK_TCK")
+    return own / tick_hz, of_children / tick_hz
+
+
+def _children(task: Path) -> list[int]:
+    return [int(child) for child in (task / "children").read_text().split()]

@@ -1,11 +1,15 @@
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from spojoin.cli.up import ending
 from spojoin.cli.up_options import UpOptions
 from spojoin.local.services import Deployment, page_of, services_of
-from spojoin.local.usage import usage_of
+from spojoin.local.usage import family_cpu_s, usage_of
 from spojoin.page.settings import load_page_settings
 from spojoin.protocol.topology import Role
 from spojoin.query.load import parse_query
@@ -71,6 +75,26 @@ def test_usage_of_this_process_and_of_none():
     used = usage_of(os.getpid())
     assert used is None or (used.cpu_s > 0 and used.peak_rss_bytes > 1 << 20)
     assert usage_of(2**22 + 1) is None
+
+
+BUSY = "import time\nwhile time.process_time() < 0.3: pass\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="the system doesn't report children")
+def test_what_a_family_uses_has_children_that_have_ended_and_those_that_have_not():
+    """Of two busy grandchildren, whose parent uses next to nothing, one has ended."""
+    parent = (
+        f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BUSY!r}])\n"
+        f"other = subprocess.Popen([sys.executable, '-c', {BUSY + 'print(flush=True); input()'!r}], "
+        "stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+        "other.stdout.readline(); print(flush=True); input()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        own, family = usage_of(process.pid).cpu_s, family_cpu_s(process.pid)
+        process.stdin.close()
+    assert family >= own + 0.55  # the kernel counts in hundredths of a second
+    assert family_cpu_s(2**22 + 1) is None
 
 
 def test_the_page_has_a_process_too(monkeypatch):
