@@ -1,12 +1,14 @@
-"""Lists, structs and maps as JSON text, cell by cell: they are only passed on, and seldom."""
+"""Lists, structs and maps as JSON text: the parts of all cells at once, then cell by cell."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 #: Each cell of a column without parts as JSON text, null as null.
@@ -24,9 +26,11 @@ def nested_texts(column: pa.Array[Any], plain_texts: PlainTexts) -> pa.StringArr
 def _texts(column: pa.Array[Any], plain_texts: PlainTexts) -> Iterator[str | None]:
     if isinstance(column, pa.StructArray):
         return _structs(column, plain_texts)
+    if isinstance(column, pa.MapArray):
+        lists = _as_lists(column)
+        return _several("{}", lists, _entries(lists.flatten(), plain_texts))
     if types.is_nested(column.type):
-        write = _map if types.is_map(column.type) else _list
-        return (write(cell.values, plain_texts) if cell.is_valid else None for cell in column)
+        return _several("[]", column, map(_or_null, _texts(column.flatten(), plain_texts)))
     return iter(plain_texts(column).to_pylist())
 
 
@@ -34,19 +38,27 @@ def _structs(column: pa.StructArray, plain_texts: PlainTexts) -> Iterator[str | 
     names = [_key(field.name) for field in column.type]
     parts = [_texts(each, plain_texts) for each in column.flatten()]
     rows = zip(*parts, strict=True) if parts else iter([()] * len(column))
-    for cell, row in zip(column, rows, strict=True):
+    for is_valid, row in zip(column.is_valid().to_pylist(), rows, strict=True):
         fields = (f"{name}:{_or_null(text)}" for name, text in zip(names, row, strict=True))
-        yield f"{{{','.join(fields)}}}" if cell.is_valid else None
+        yield f"{{{','.join(fields)}}}" if is_valid else None
 
 
-def _list(values: pa.Array[Any], plain_texts: PlainTexts) -> str:
-    return f"[{','.join(map(_or_null, _texts(values, plain_texts)))}]"
+def _several(brackets: str, column: pa.Array[Any], parts: Iterator[str]) -> Iterator[str | None]:
+    """Each cell with its parts, which are those of all cells but null ones, in order."""
+    for length in pc.list_value_length(column).to_pylist():
+        yield None if length is None else f"{brackets[0]}{','.join(islice(parts, length))}{brackets[1]}"
 
 
-def _map(entries: pa.StructArray, plain_texts: PlainTexts) -> str:
+def _as_lists(column: pa.MapArray[Any, Any]) -> pa.ListArray[Any]:
+    """Maps as lists of their entries: Arrow computes with lists alone."""
+    entry = pa.struct([("key", column.type.key_type), ("value", column.type.item_type)])
+    lists: pa.ListArray[Any] = column.cast(pa.list_(entry))
+    return lists
+
+
+def _entries(entries: pa.StructArray, plain_texts: PlainTexts) -> Iterator[str]:
     keys, values = (_texts(each, plain_texts) for each in entries.flatten())
-    pairs = (f"{_as_key(key)}:{_or_null(value)}" for key, value in zip(keys, values, strict=True))
-    return f"{{{','.join(pairs)}}}"
+    return (f"{_as_key(key)}:{_or_null(value)}" for key, value in zip(keys, values, strict=True))
 
 
 def _key(name: str) -> str:

@@ -157,6 +157,15 @@ def test_json_and_csv_have_them_as_json(tmp_path):
     ]
 
 
+def test_a_part_of_a_table_is_written_as_its_rows_are(tmp_path):
+    """Cells whose values begin in the middle of their array's, null ones with values behind them among them."""
+    table = lots(9)
+    hidden = pa.MapArray.from_arrays([0, 1, 2], ["a", "b"], [1, 2], mask=pa.array([True, False]))
+    assert written(pa.table({"m": hidden}), tmp_path / "m.jsonl").read_text() == '{"m":null}\n{"m":{"b":2}}\n'
+    lines = written(table.slice(31, 50), tmp_path / "part.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [as_json(row) for row in table.to_pylist()[31:81]]
+
+
 def test_keys_of_maps_that_are_no_texts_become_texts(tmp_path):
     cells = pa.array([[(1, [True]), (-2, None)]], pa.map_(pa.int64(), pa.list_(pa.bool_())))
     line = written(pa.table({"m": cells}), tmp_path / "m.jsonl").read_text()
