@@ -40,17 +40,23 @@ pytestmark = pytest.mark.integration
 WORKERS_MAX = 3
 #: How many times as long a feed pauses between two portions while it trickles.
 SLOWER = 12
+#: The part of all rows by which a feed may be ahead of the answers.
+LEAD = 0.15
 
 
 class Tap(threading.Event):
-    """Ends a feed when it is set. Between `slowly` and `freely` the feed trickles.
+    """Ends a feed when it is set. Between `slowly` and `freely` the feed trickles, and it waits for answers.
 
     So rows flow whenever a change of the workers needs some, and don't run out before it however slow the machine is.
+
+    portions: how many the feed has in all, with a pause after each; answered: the part of all rows that are answered
     """
 
-    def __init__(self) -> None:
+    def __init__(self, portions: int, answered: Callable[[], float]) -> None:
         super().__init__()
         self._slower = 1
+        self._portions, self._passed = portions, 0
+        self._answered = answered
 
     def slowly(self) -> None:
         self._slower = SLOWER
@@ -60,14 +66,18 @@ class Tap(threading.Event):
 
     def wait(self, timeout: float | None = None) -> bool:
         assert timeout is not None
-        return super().wait(timeout * self._slower)
+        self._passed += 1
+        while not super().wait(timeout * self._slower):
+            if self._passed / self._portions <= self._answered() + LEAD:
+                return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is served: the query, its stream, the columns of its results, its rows and its answers.
 
-    answered: of how many tuples there are answers; pace_s: between two portions of rows
+    portions: in how many the rows come; answered: of how many tuples there are answers; pace_s: between two portions
     """
 
     name: str
@@ -75,6 +85,7 @@ class Subject:
     stream: str
     columns: Sequence[str]
     feed: Callable[[str, str, threading.Event, float], None]
+    portions: int
     answered: int
     pace_s: float
     expected: Callable[[], str]
@@ -87,6 +98,7 @@ def counts() -> Subject:
         "readings",
         COUNTS,
         readings.feed,
+        readings.TUPLES // readings.MESSAGE_ROWS,
         readings.TUPLES,
         0.06,
         lambda: readings.digest(readings.expected()),
@@ -100,6 +112,7 @@ def columns() -> Subject:
         "racks",
         racks.COLUMNS,
         racks.feed,
+        racks.ROWS // racks.PORTION_ROWS,
         racks.numbered(),
         0.2,
         lambda: racks.digest(list(racks.expected())),
@@ -155,8 +168,12 @@ class Stage:
         known = head.get("workers") == str(workers) and "frame_id" in result_position
         return known and int(result_position["frame_id"]) > int(head["layout_frame"])
 
+    def answered(self) -> float:
+        """The part of all rows that are answered."""
+        return self.output.answered / self.subject.answered
+
     def share(self, part: float) -> Callable[[], bool]:
-        return lambda: self.output.answered >= part * self.subject.answered
+        return lambda: self.answered() >= part
 
 
 @contextmanager
@@ -195,8 +212,9 @@ def staged(subject: Subject, cluster: LocalCluster, folder: Path) -> Iterator[tu
 def test_workers_come_and_go_while_data_flows(
     cluster: LocalCluster, tmp_path: Path, make: Callable[[], Subject]
 ) -> None:
-    subject, tap = make(), Tap()
+    subject = make()
     with staged(subject, cluster, tmp_path) as (stage, topic), ThreadPoolExecutor() as pool:
+        tap = Tap(subject.portions, stage.answered)
         always = [name for name in stage.services if name not in ("pojoin-1", "pojoin-2")]
         with stage.running(*always) as all_along:
             feeding = pool.submit(subject.feed, cluster.broker.bootstrap, topic, tap, subject.pace_s)

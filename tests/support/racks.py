@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from tests.support.served import PATIENCE_S
 
 ROWS, WINDOW, SLIDE = 4_000, 800, 100
+PORTION_ROWS = 100
 SITES = ("north", "Süd", "", 'it\'s "East"', None)
 COLUMNS = ("id", "other", "site", "gap", "l_seq", "r_seq")
 
@@ -91,7 +92,7 @@ def feed(bootstrap: str, topic: str, stop: threading.Event, pace_s: float = 0.05
     for number, row in enumerate(rows()):
         producer.produce(topic, orjson.dumps(row))
         producer.poll(0)
-        if number % 100 == 99 and stop.wait(pace_s):
+        if (number + 1) % PORTION_ROWS == 0 and stop.wait(pace_s):
             break
     assert producer.flush(PATIENCE_S) == 0
 
