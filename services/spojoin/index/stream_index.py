@@ -132,6 +132,10 @@ class StreamIndex:
         merging.grow(self._nodes, at, self._size_max(batch.group))
         self._close_groups(batch.group)
 
+    def end_group(self, group: int) -> None:
+        """No further batch belongs to this group: merge its nodes, before probes that come with its end search them."""
+        self._close_groups(group + 1)
+
     def expire(self, lower_index: int) -> None:
         """Forget batches whose tuples all have indexes smaller than `lower_index`.
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.intervals16 import STORED_MAX
-from spojoin.kernels.permutation import Unsigned
+from spojoin.kernels.permutation import Unsigned, positions
 from spojoin.kernels.ranks import Sought
 
 I64 = NDArray[np.int64]
@@ -46,6 +46,9 @@ class SortedTail:
         n = len(self.codes) - dropped + len(added[0])
         if n > STORED_MAX:
             raise ValueError(f"the tail has {n} tuples, at most {STORED_MAX} have 16-bit ranks: hand over sooner")
+        if dropped == len(self.codes):
+            order = added[1].astype(np.uint16, copy=False)
+            return SortedTail(self.end, added[0], order, positions(order))
         tail = SortedTail(self.first + dropped, np.empty(n, np.int64), np.empty(n, np.uint16), np.empty(n, np.uint16))
         kept = self.since(first) if dropped else (self.codes, self.order)
         _merge_into(*kept, *added, tail.codes, tail.order, tail.ranks)

@@ -146,15 +146,15 @@ def _own_by_number() -> Patches:
 
 @_mutant("null-searches", "a row of which an index condition is NULL searches by what stands for it")
 def _null_searches() -> Patches:
-    table = open_rows._table
+    columns = open_rows._columns
 
-    def never_void(carrier: StreamSlice | Batch, seqs: I64, codes: tuple[I64, ...], lower: I64) -> I64:
+    def never_void(carrier: StreamSlice | Batch, seqs: I64, codes: tuple[I64, ...], lower: I64) -> list[I64]:
         own = carrier.own
-        return table(
+        return columns(
             replace(carrier, own=None if own is None else np.where(own == OWN_VOID, NO_OWN, own)), seqs, codes, lower
         )
 
-    return [patch.object(open_rows, "_table", never_void)]
+    return [patch.object(open_rows, "_columns", never_void)]
 
 
 @_mutant("null-gives-no-answer", "a row of which an index condition is NULL gets no answer")

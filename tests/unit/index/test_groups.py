@@ -52,6 +52,15 @@ def test_a_group_of_several_batches_is_whole_before_it_shares_a_node():
     assert sizes(filled(range(6), group=lambda number: number // 3)) == [3, 1, 1, 1]
 
 
+def test_a_group_that_has_ended_shares_a_node_before_the_next_one_begins():
+    index = filled(range(6), group=lambda number: number // 3)
+    for _ in range(2):
+        index.end_group(1)
+        assert sizes(index) == [6]
+    index.add(batch_of(6, 6 * SIZE, rows(6), seqs(6), 2))
+    assert sizes(index) == [6, 1]
+
+
 @pytest.mark.parametrize("lower", [0, SIZE, 3 * SIZE, 3 * SIZE + 1, 8 * SIZE - 1])
 @pytest.mark.parametrize("late", [None, 2, 5])
 def test_windows_that_leave_groups_one_by_one_find_what_a_loop_finds(lower, late):

@@ -242,6 +242,8 @@ class StreamStore:
         return tail
 
     def _sorted_column(self, first: int, slot: int, piece: StreamSlice) -> SortedColumn:
+        if first == piece.first_index:
+            return SortedColumn(slot, *sorted_column(piece, slot))
         return SortedColumn(slot, *self.sorted_from(piece.handover_index, slot, piece).since(first))
 
     def _run(self, piece: StreamSlice) -> Run:

@@ -24,7 +24,7 @@ from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim,
 from spojoin.protocol.parts import Chunks, first_reached, lower_bounds, probe_range
 from spojoin.protocol.sorting import sought_column
 from spojoin.protocol.topology import Topic
-from spojoin.wire.records import Barrier, Batch, Frame, Matches, Part, Record, StreamSlice
+from spojoin.wire.records import NO_GROUP, Barrier, Batch, Frame, Matches, Part, Record, StreamSlice
 from spojoin.wire.sums import Sums
 
 #: Frames that may wait for a late batch.
@@ -170,6 +170,7 @@ class WorkerBatches:
         self.index = StreamIndex(directions, output, query.part_limit, query.is_self, work, taking=taking)
         self._weigher = Weigher(query.measures) if sums else None
         self._rater = Rater(query.choices) if query.choices else None
+        self._window = query.window_over(stream)
         self._waiting: dict[int, Batch] = {}
         self._handed_over: set[int] = set()
         self._live = 0
@@ -203,7 +204,14 @@ class WorkerBatches:
             batch = self._waiting.pop(number)
             self._handed_over.add(number)
             self.index.add(batch, self._weights(batch), self._ratings(batch))
+            if self._ends_group(batch):
+                self.index.end_group(batch.group)
         self.index.expire(lower)
+
+    def _ends_group(self, batch: Batch) -> bool:
+        """Whether a slide of a count window ends with a batch; that of times ends with a later one."""
+        end = batch.end if batch.places is None else int(batch.places[-1]) + 1
+        return batch.group != NO_GROUP and not self._window.is_time and end % self._window.slide == 0
 
     def _weights(self, batch: Batch) -> Sums | None:
         return None if self._weigher is None else self._weigher.of_rows(batch.payload, batch.seqs)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
+from spojoin.kernels.chunked import Chunked
 from spojoin.kernels.segments import one_each
 from spojoin.kernels.tail import Tail
 from spojoin.roles.router.book import continued
@@ -11,8 +14,6 @@ from spojoin.roles.router.names import batch_codes
 from spojoin.wire.records import I64, NO_OWN, OWN_VOID, Batch, Closing, StreamSlice
 
 _SEQ, _LOWER, _OWN, _TIME, _CODES = range(5)
-#: The buffer of open rows has this many times the room of what it holds.
-_GROWTH = 1.2
 
 
 class OpenRows:
@@ -24,8 +25,8 @@ class OpenRows:
         self._restored: list[tuple[int, I64]] = []
         self._is_begun = False
 
-    def _empty(self, first: int) -> Tail:
-        return Tail(first, columns=self._columns, growth=_GROWTH)
+    def _empty(self, first: int) -> Chunked:
+        return Chunked(first, self._columns)
 
     @property
     def first(self) -> int:
@@ -48,19 +49,25 @@ class OpenRows:
             self.begin_at(piece.first_index)
         if len(piece):
             seqs = first_seq + piece.positions.astype(np.int64)
-            self._rows.append(_table(piece, seqs, piece.codes, piece.lower))
+            self._rows.append(_columns(piece, seqs, piece.codes, piece.lower))
 
     def restore(self, batch: Batch) -> None:
         """Hold the rows of a batch that the log may no longer have."""
         codes = batch_codes(batch)
         ordered = tuple(codes[slot] for slot in sorted(codes))
         assert batch.lower is not None, "batches of rows that ask say what these may find"
-        self._restored.append((batch.first, _table(batch, batch.seqs, ordered, batch.lower)))
+        self._restored.append((batch.first, np.stack(_columns(batch, batch.seqs, ordered, batch.lower))))
 
     def finish_restore(self, first: int) -> None:
         """Put the rows of restored batches before those of the log's tail; rows below `first` are answered."""
-        self._rows = continued(self._restored, self._rows, self._empty)
-        self._restored.clear()
+        if self._restored:
+            empty = partial(Tail, columns=self._columns)
+            tail = empty(self.first)
+            tail.append(self._rows.rows(self.end))
+            whole = continued(self._restored, tail, empty)
+            self._rows = self._empty(whole.first)
+            self._rows.append(whole.held)
+            self._restored.clear()
         self.drop_below(first)
 
     def drop_below(self, index: int) -> None:
@@ -69,16 +76,15 @@ class OpenRows:
 
     def reached(self, otherwise: int) -> int:
         """The first index of the other side that an open row may find; `otherwise` where none is open."""
-        return int(self._rows.held[_LOWER, 0]) if len(self._rows) else otherwise
+        return self._rows.value(_LOWER) if len(self._rows) else otherwise
 
     def times_us(self, end: int) -> I64:
         """The event times of the rows from the first open one to `end`; 0 where rows have none."""
-        times: I64 = self._rows.view(self.first, end)[_TIME]
-        return times
+        return self._rows.column(_TIME, end)
 
     def closing(self, end: int, after: I64, reached: int, *, has_own: bool) -> Closing:
         """The rows from the first open one to `end`; after: int64 (n,), how many rows of the frame precede each."""
-        rows: I64 = self._rows.view(self.first, end).copy()
+        rows = self._rows.rows(end)
         searches = np.flatnonzero(rows[_OWN] != OWN_VOID)
         asking = rows if len(searches) == rows.shape[1] else rows[:, searches]
         lower, own = asking[_LOWER], asking[_OWN]
@@ -97,8 +103,8 @@ class OpenRows:
         return len(self._rows)
 
 
-def _table(carrier: StreamSlice | Batch, seqs: I64, codes: tuple[I64, ...], lower: I64) -> I64:
+def _columns(carrier: StreamSlice | Batch, seqs: I64, codes: tuple[I64, ...], lower: I64) -> list[I64]:
     n = len(seqs)
     own = np.full(n, NO_OWN, np.int64) if carrier.own is None else carrier.own
     times = np.zeros(n, np.int64) if carrier.times_us is None else carrier.times_us
-    return np.stack([seqs, one_each(lower, n), own, times, *codes])
+    return [seqs, one_each(lower, n), own, times, *codes]
