@@ -68,7 +68,8 @@ class Chunked:
 
     def column(self, column: int, end: int) -> I64:
         """A copy of a column of the rows from the first one to `end`, int64 (n,). Raises IndexError as `rows` does."""
-        return self._copied(slice(column, column + 1), end)[0]
+        found: I64 = self._copied(slice(column, column + 1), end)[0]
+        return found
 
     def rows(self, end: int) -> I64:
         """A copy of the rows from the first one to `end`, int64 (columns, n). Raises IndexError if not all are held."""

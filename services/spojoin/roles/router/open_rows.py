@@ -66,7 +66,7 @@ class OpenRows:
             tail.append(self._rows.rows(self.end))
             whole = continued(self._restored, tail, empty)
             self._rows = self._empty(whole.first)
-            self._rows.append(whole.held)
+            self._rows.append(list(whole.held))
             self._restored.clear()
         self.drop_below(first)
 
