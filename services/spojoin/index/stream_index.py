@@ -22,7 +22,7 @@ from spojoin.kernels.bitmaps import CHUNK_MAX
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.kernels.ranks import Sought
 from spojoin.kernels.ratings import Ratings
-from spojoin.kernels.segments import one_each
+from spojoin.kernels.segments import distinct, one_each
 from spojoin.model import Direction, Output
 from spojoin.wire.records import NO_GROUP, Batch, Matches
 from spojoin.wire.sums import Sums
@@ -167,7 +167,7 @@ class StreamIndex:
         runner = self._runner(len(assemblies[0]) * len(self._nodes))
         whole_from = self._whole_from(lower)
         if whole_from > 0:
-            bounds: list[int] = np.unique(lower).tolist()
+            bounds: list[int] = distinct(lower).tolist()
             merging.part(self._nodes, partial(self._is_cut, bounds), evaluation.MASKED_MAX)
             whole_from = self._whole_from(lower)
             reached = [node for node in self._nodes[:whole_from] if node.end > bounds[0]]

@@ -102,9 +102,11 @@ class Chosen:
             _, offsets, places = and_collect(ranks, *wanted, *slices, None)
             self.add_listed(order, len(ranks[0]), (offsets[:-1], np.diff(offsets), places))
             return
-        places = order.places.astype(np.int64)
-        stacked = np.stack([rank[places] for rank in ranks]), np.stack(wanted[0]), np.stack(wanted[1])
-        _add_masked((places, order.codes, order.ties), *stacked, *slices, counts, (self.codes, self.ties, self.lengths))
+        lo, hi = slices
+        stored = np.stack([order.places.astype(np.uint16), *(rank[order.places] for rank in ranks)])
+        starts = np.stack([lo.astype(np.uint16), *wanted[0]])
+        lengths = np.stack([np.maximum(hi - lo, 0).astype(np.uint16), *wanted[1]])
+        _add_masked((order.codes, order.ties), stored, starts, lengths, counts, (self.codes, self.ties, self.lengths))
 
     def add_listed(self, order: ValueOrder, n: int, listed: tuple[I64, I64, I64]) -> None:
         """Take tuples of n that are listed: begins, lengths and offsets, probe q's `lengths[q]` from `begins[q]` on."""
@@ -212,33 +214,38 @@ def _add_listed(
 
 @kernel
 def _add_masked(
-    order: tuple[I64, I64, I64],
-    ranks: U16,
-    starts: U16,
-    lengths: U16,
-    slice_lo: I64,
-    slice_hi: I64,
-    counts: I64,
-    kept: tuple[I64, I64, I64],
+    order: tuple[I64, I64], stored: U16, starts: U16, lengths: U16, counts: I64, kept: tuple[I64, I64, I64]
 ) -> None:
-    """Each probe's tuples in order, until it has enough, or all that were counted, or only worse ones follow."""
-    places, codes, ties = order
-    holds = np.empty(_BLOCK, np.bool_)
-    for q in range(len(slice_lo)):
+    """Each probe's tuples in order, until it has enough, or all that were counted, or only worse ones follow.
+
+    stored: their places and ranks, uint16 (1 + predicates, c), of which a probe wants those in wrapped intervals
+    """
+    codes, ties = order
+    holds = np.empty(_BLOCK, np.uint16)
+    for q in range(len(counts)):
         left, end, begin = min(counts[q], kept[0].shape[1]), len(codes), 0
         if left > 0 and kept[2][q] == kept[0].shape[1]:
             end = better(codes, ties, kept[0][q, kept[2][q] - 1], kept[1][q, kept[2][q] - 1])
         while begin < end and left > 0:
             upto = min(begin + (_ALONE if begin == 0 else _BLOCK), end)
             some = holds[: upto - begin]
-            for j in range(len(some)):
-                some[j] = (places[begin + j] >= slice_lo[q]) & (places[begin + j] < slice_hi[q])
-            for p in range(len(ranks)):
-                stored, start, length = ranks[p, begin:upto], starts[p, q], lengths[p, q]
+            if _mark(stored, begin, starts, lengths, q, some) > 0:
                 for j in range(len(some)):
-                    some[j] &= np.uint16(stored[j] - start) < length
-            for j in range(len(some)):
-                if some[j] and left > 0:
-                    kept[2][q] = insert(kept[0][q], kept[1][q], kept[2][q], codes[begin + j], ties[begin + j])
-                    left -= 1
+                    if some[j] and left > 0:
+                        kept[2][q] = insert(kept[0][q], kept[1][q], kept[2][q], codes[begin + j], ties[begin + j])
+                        left -= 1
             begin = upto
+
+
+@inlined
+def _mark(stored: U16, begin: int, starts: U16, lengths: U16, q: int, some: U16) -> int:
+    """Write 1 where all of a probe's intervals hold a tuple, from `begin` on, else 0; returns how many they hold."""
+    some[:] = 1
+    for p in range(len(stored)):
+        values, start, length = stored[p, begin : begin + len(some)], starts[p, q], lengths[p, q]
+        for j in range(len(some)):
+            some[j] &= np.uint16(np.uint16(values[j] - start) < length)
+    found = np.uint16(0)
+    for j in range(len(some)):
+        found = np.uint16(found + some[j])
+    return int(found)

@@ -73,13 +73,9 @@ def excess_type(most: int) -> np.dtype[Any]:
     return np.dtype(f"u{1 << width}")
 
 
-@kernel
 def greatest(weights: I64) -> int:
     """The greatest absolute weight."""
-    most = np.int64(0)
-    for weight in weights:
-        most = max(most, abs(weight))
-    return int(most)
+    return max(int(weights.max(initial=0)), -int(weights.min(initial=0)))
 
 
 @kernel

@@ -24,6 +24,12 @@ def one_each(values: I64, count: int) -> I64:
     return values if len(values) == count else np.full(count, values[0], np.int64)
 
 
+def distinct(values: I64) -> I64:
+    """The distinct ones of values int64 (n,) that mostly repeat the one before, ascending."""
+    changes = np.flatnonzero(values[1:] != values[:-1]) + 1
+    return np.unique(np.concatenate((values[:1], values[changes])))
+
+
 @kernel
 def marked_each(marks: NDArray[np.bool_], offsets: I64) -> I64:
     """How many places of each segment are marked, int64 (g,); segment q is marks[offsets[q]:offsets[q + 1]]."""

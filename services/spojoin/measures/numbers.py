@@ -20,16 +20,16 @@ def flags(values: pa.Array) -> Flags:
 def halves(values: pa.Array) -> tuple[NDArray[np.uint64], I64]:
     """Integers or decimals as 128 bits, lower and upper, (n,) each; NULL is 0."""
     if pa.types.is_integer(values.type):
-        numbers = values.cast(pa.int64()).fill_null(0).to_numpy()
+        numbers = _filled(values.cast(pa.int64()), 0).to_numpy()
         return numbers.view(np.uint64), numbers >> 63
-    filled = values.fill_null(0)
+    filled = _filled(values, 0)
     bits = np.frombuffer(filled.buffers()[1], np.int64, 2 * len(filled), 16 * filled.offset).reshape(-1, 2)
     return np.ascontiguousarray(bits[:, 0]).view(np.uint64), np.ascontiguousarray(bits[:, 1])
 
 
 def doubles(values: pa.Array) -> NDArray[np.float64]:
     """Numbers as doubles, (n,); NULL is 0."""
-    return np.asarray(values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64)
+    return np.asarray(_filled(values.cast(pa.float64()), 0.0).to_numpy(), np.float64)
 
 
 def codes(values: pa.Array) -> I64:
@@ -40,4 +40,9 @@ def codes(values: pa.Array) -> I64:
         return halves(values)[0].view(np.int64)
     if pa.types.is_date(values.type):
         values = values.cast(pa.int32())
-    return np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy(), np.int64)
+    return np.asarray(_filled(values.cast(pa.int64()), 0).to_numpy(), np.int64)
+
+
+def _filled(values: pa.Array, value: float) -> pa.Array:
+    """The values, with a number in place of NULL; a copy only where there is one."""
+    return values.fill_null(value) if values.null_count else values

@@ -149,7 +149,12 @@ class Slicer:
             piece = slices[side.stream]
             piece.own = side.own(slices, pieces[side.stream].asks_nothing)
             side.open.append(coming.first_seq, piece)
-        return asking.closings(cut, taken.positions)
+        closings = asking.closings(cut, taken.positions)
+        for side, closing in zip(asking.sides, closings, strict=True):
+            piece = slices[side.stream]
+            if closing.first == piece.first_index and len(closing) == len(closing.seqs) == len(piece):
+                closing.sorted_columns = piece.sorted_columns  # the same rows are sorted once
+        return closings
 
     def unjoined(self, taken: Taken) -> tuple[Unjoined, ...]:
         """Rows that take a number but stand in no slice."""
