@@ -73,11 +73,11 @@ def windows_held(query: Query, number: int) -> int:
     return waits if number == 0 and not query.both_ask else 1 + waits
 
 
-def open_bytes(query: Query) -> float:
+def open_bytes(query: Query) -> int:
     """What the router holds of a row that is open, or of one of each side."""
     if query.emit is not EmitOn.CLOSE:
         return 0
-    return sum((OPEN_WORDS + len(stream.keys)) * CODE_BYTES * HELD_ROOM for stream in query.streams if stream.asks)
+    return sum((OPEN_WORDS + len(stream.keys)) * CODE_BYTES for stream in query.streams if stream.asks)
 
 
 def expected_state(query: Query, sizes: SetupSizes) -> tuple[ServiceState, ...]:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from spojoin.embedded.engine import UNLIMITED, Engine
-from spojoin.explain.footprint import SetupSizes, expected_state, held_bytes, windows_held
+from spojoin.explain.footprint import SetupSizes, expected_state, held_bytes, open_bytes, windows_held
 from spojoin.explain.held_rows import TEXT_MEAN_BYTES
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import RouterConfig
@@ -81,13 +81,16 @@ def test_a_full_join_holds_two_windows_of_either_side() -> None:
 
 
 def check_on_close(engine: Engine) -> str:
-    """Check the sizes of payload and index; returns what the router is said to hold."""
+    """Check the sizes of payload, index and open rows; returns what the router is said to hold."""
     query = engine.query
     state = {each.service: each for each in expected_state(query, SetupSizes(batch_tuples=4_096, workers=1))}
     said = sum(windows_held(query, n) * held_bytes(query, s) for n, s in enumerate(query.streams)) * WINDOW
     assert said / WITHIN <= engine.payload_bytes <= said * WITHIN or engine.payload_bytes < 1 << 16 > said
     index = state["PO-Join worker"].bytes_each
     assert index / WITHIN <= engine.index_bytes <= index * WITHIN
+    assert engine._router._asking is not None
+    waiting = sum(side.open._rows.nbytes for side in engine._router._asking.sides)
+    assert waiting / WITHIN <= open_bytes(query) * WINDOW <= waiting * WITHIN
     return state["router"].holds
 
 
