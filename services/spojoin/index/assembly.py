@@ -70,8 +70,9 @@ class Assembly:
         return len(self._counts)
 
     def lack(self) -> NDArray[np.bool_]:
-        """Of which probes more partners count, bool (m,)."""
-        return np.ones(len(self), np.bool_) if self._enough is None else self._counts < self._enough
+        """Of which probes more partners count, bool (m,), where some number is enough."""
+        assert self._enough is not None, "a search that ends early knows how many partners are enough"
+        return self._counts < self._enough
 
     def add(self, matches: I64 | NodeMatches | Collected, node: Node) -> None:
         """Add one node's counts, int64 (m,), and where they were summed or collected its sums or partners."""

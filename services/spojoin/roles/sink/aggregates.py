@@ -62,7 +62,8 @@ class AggregateColumn:
 
     def _of(self, given: list[pa.Array], counted: Flags, offsets: I64, seqs: I64) -> pa.Array:
         for argument in given:
-            counted = counted & flags(argument.is_valid())
+            if argument.null_count:
+                counted = counted & flags(argument.is_valid())
         match self._aggregate.function:
             case "count":
                 return pa.array(marked_each(counted, offsets))
