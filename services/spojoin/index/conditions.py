@@ -137,7 +137,7 @@ def located(condition: RankCondition, node: Node, probes: Probes, known: Known) 
 def _ranks(edge: RankEdge, slot: int, node: Node, probes: Probes, known: Known) -> I64:
     key = slot, edge.seek
     if key not in known:
-        known[key] = ranks(node.columns[slot].keys, probes.sought(edge.seek))
+        known[key] = ranks(node.keys(slot), probes.sought(edge.seek))
     return known[key][edge.side]
 
 

@@ -43,17 +43,47 @@ LEAVING = -1
 SEVERAL = -2
 
 
-@dataclass(frozen=True, slots=True)
 class NodeColumn:
-    """A key column of n tuples: its codes, prepared for searching, and the arrival offset of each, unsigned (n,)."""
+    """A key column of n tuples: its codes, and the arrival offset of each, unsigned (n,).
 
-    keys: SortedKeys
-    order: Unsigned
+    The codes are prepared for searching when they are first searched: many nodes are merged before that.
+
+    codes: int64 (n,), ascending
+    """
+
+    __slots__ = ("_codes", "_keys", "order")
+
+    def __init__(self, codes: I64, order: Unsigned) -> None:
+        self._codes: I64 | None = codes
+        self._keys: SortedKeys | None = None
+        self.order = order
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the codes are prepared for searching."""
+        return self._codes is None
+
+    @property
+    def keys(self) -> SortedKeys:
+        """The codes, prepared for searching, in place of which they are no longer held; threads may ask at once."""
+        codes = self._codes
+        if codes is not None:
+            self._keys = sorted_keys(codes)
+            self._codes = None
+        assert self._keys is not None, "keys are there before codes are dropped"
+        return self._keys
 
     @property
     def pair(self) -> tuple[I64, Unsigned]:
         """Codes ascending, and their order."""
-        return self.keys.codes, self.order
+        codes = self._codes
+        return (self.keys.codes if codes is None else codes), self.order
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        codes = self._codes
+        return (self.keys.nbytes if codes is None else codes.nbytes) + self.order.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +150,7 @@ class Node:
     _order_ranks: dict[tuple[int, Place], NDArray[np.uint32]] = field(default_factory=dict, init=False)
     _maps: dict[tuple[Place, Place], NDArray[np.uint32]] = field(default_factory=dict, init=False)
     _least: dict[tuple[int, Place, Place | None], least.LeastMatrix] = field(default_factory=dict, init=False)
-    #: how many structures of each kind were counted, and the bytes of all arrays then
+    #: how many columns were prepared, and structures of each kind there, and the bytes of all arrays then
     _weighed: tuple[tuple[int, ...], int] = field(default=((), 0), init=False)
     _directories: dict[tuple[tuple[Place, ...], tuple[tuple[Place, Place], ...]], I64] = field(
         default_factory=dict, init=False
@@ -134,7 +164,8 @@ class Node:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays; they are counted again when some have been added."""
-        numbers = tuple(len(each) for each in self._structures)
+        prepared = sum(column.is_prepared for column in self.columns.values())
+        numbers = prepared, *(len(each) for each in self._structures)
         if numbers != self._weighed[0]:
             self._weighed = numbers, self._weight()
         return self._weighed[1]
@@ -158,7 +189,7 @@ class Node:
 
     def _weight(self) -> int:
         arrays: list[_Sized] = [self.piece_firsts, self.piece_offsets, self.weights, self.ratings]
-        arrays.extend(part for column in self.columns.values() for part in (column.keys, column.order))
+        arrays.extend(self.columns.values())
         for structures in self._structures:
             arrays.extend(structures.values())
         return sum(a.nbytes for a in arrays) + (0 if self.seqs is None else self.seqs.nbytes)
@@ -183,6 +214,15 @@ class Node:
     def all_seqs(self) -> I64:
         """The seqs of all tuples by offset, int64 (n,)."""
         return self.partners(np.arange(self.size, dtype=np.int64))
+
+    def keys(self, slot: int) -> SortedKeys:
+        """The codes of a column, prepared for searching."""
+        column = self.columns[slot]
+        if not column.is_prepared:
+            began_s = self.work.timer()
+            _ = column.keys
+            self.work.built(began_s)
+        return column.keys
 
     def composite(self, slots: tuple[int, ...]) -> CompositeColumn:
         """The last of two columns or more, sorted among tuples whose codes in the others are equal."""
@@ -319,7 +359,7 @@ class Node:
 
     def _entry(self, place: Place) -> list[int]:
         if isinstance(place, int):
-            return counting.sorted_entry(self.columns[place].keys)
+            return counting.sorted_entry(self.keys(place))
         return counting.nested_entry(self.composite(place).codes)
 
     def prefixes(self, place: Place) -> U64:
@@ -395,7 +435,7 @@ def from_batch(
         piece_firsts=np.array([batch.first]),
         piece_offsets=np.array([0, size]),
         columns={
-            c.slot: NodeColumn(sorted_keys(c.codes), np.array(c.order, dtype)) for c in batch.columns if c.slot in slots
+            c.slot: NodeColumn(np.array(c.codes), np.array(c.order, dtype)) for c in batch.columns if c.slot in slots
         },
         seqs=np.array(batch.seqs) if with_seqs and not _are_indexes(batch) else None,
         group=batch.group,
@@ -447,13 +487,12 @@ def _ends_within(ends: Sequence[int], begin: int, size: int) -> tuple[int, ...]:
 
 
 def _merge_columns(a: NodeColumn, b: NodeColumn) -> NodeColumn:
-    codes, order = permutation.merge_sorted(a.pair, b.pair)
-    return NodeColumn(sorted_keys(codes), order)
+    return NodeColumn(*permutation.merge_sorted(a.pair, b.pair))
 
 
 def _split_column(column: NodeColumn, at: int) -> tuple[NodeColumn, NodeColumn]:
-    (codes_a, order_a), (codes_b, order_b) = permutation.split_sorted(column.pair, at)
-    return NodeColumn(sorted_keys(codes_a), order_a), NodeColumn(sorted_keys(codes_b), order_b)
+    below, above = permutation.split_sorted(column.pair, at)
+    return NodeColumn(*below), NodeColumn(*above)
 
 
 def _join_pieces(a: Node, b: Node) -> tuple[I64, I64]:

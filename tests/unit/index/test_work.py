@@ -31,7 +31,7 @@ def test_merges_and_builds_are_counted_with_their_time():
     probes = tuple(np.arange(SLOTS * 3).reshape(SLOTS, 3))
     for _ in range(2):
         index.evaluate(probes, np.zeros(1, np.int64))
-    assert work.builds == 1  # one wavelet matrix
+    assert work.builds == len(ROLE.predicates) + 1  # columns prepared for searching, and one wavelet matrix
     assert work.merge_seconds > 0
     assert work.build_seconds > 0
 
@@ -45,3 +45,17 @@ def test_splits_count_too():
     index.evaluate(tuple(np.arange(SLOTS * 3).reshape(SLOTS, 3)), np.array([10, 20, 30]))
     assert index.nodes > nodes
     assert index.work.merges - merges == index.nodes - nodes
+
+
+def test_columns_are_prepared_when_they_are_searched_and_take_no_more_then():
+    index = StreamIndex((ROLE,), Output.COUNT, None, True)
+    for number in range(4):
+        index.add(batch(number))
+    (node,) = index._nodes
+    assert not any(column.is_prepared for column in node.columns.values())
+    pairs = [[part.tolist() for part in column.pair] for column in node.columns.values()]
+    before = index.nbytes
+    keys = [node.keys(slot) for slot in node.columns]
+    assert [node.keys(slot) is held for slot, held in zip(node.columns, keys, strict=True)] == [True, True]
+    assert [[part.tolist() for part in column.pair] for column in node.columns.values()] == pairs
+    assert index.nbytes < before, "codes that occur often are held once"
