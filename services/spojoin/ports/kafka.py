@@ -176,7 +176,8 @@ class KafkaLog:
     def _offset(self, source: LogPartition, spec: OffsetSpec, *, is_new: bool = False) -> int:
         """Retries for a while if the partition exists or was just made: it may be between two leaders.
 
-        The client keeps believing that a partition has no leader until it looks at the topic again.
+        Then the broker may also answer without an offset. The client keeps believing that a partition has no leader
+        until it looks at the topic again.
         """
         deadline = time.monotonic() + self._config.request_timeout_s
         while True:
@@ -196,6 +197,8 @@ class KafkaLog:
             request_timeout=min(LEADER_TIMEOUT_S, self._config.request_timeout_s),
         )
         (offset,) = [int(future.result().offset) for future in futures.values()]
+        if offset < 0:
+            raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "the broker doesn't know it yet"))
         return offset
 
     def _await(self, futures: Mapping[str, Future[None]], allowed: frozenset[int], done: str = "made") -> None:
