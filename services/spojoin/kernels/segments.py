@@ -24,10 +24,14 @@ def one_each(values: I64, count: int) -> I64:
     return values if len(values) == count else np.full(count, values[0], np.int64)
 
 
+def run_starts(values: I64) -> I64:
+    """Where runs of equal values begin, int64, ascending; values: int64 (n,)."""
+    return np.concatenate((np.zeros(min(len(values), 1), np.int64), np.flatnonzero(values[1:] != values[:-1]) + 1))
+
+
 def distinct(values: I64) -> I64:
     """The distinct ones of values int64 (n,) that mostly repeat the one before, ascending."""
-    changes = np.flatnonzero(values[1:] != values[:-1]) + 1
-    return np.unique(np.concatenate((values[:1], values[changes])))
+    return np.unique(values[run_starts(values)])
 
 
 @kernel

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from spojoin.errors import Fenced
+from spojoin.kernels.segments import run_starts
 from spojoin.model import Order, Query
 from spojoin.protocol.acceptance import LogFollower, chain
 from spojoin.protocol.answered import before
@@ -522,5 +523,5 @@ def _run_lengths(values: I64) -> tuple[I64, np.ndarray]:
         return np.empty(0, np.int64), np.empty(0, np.uint32)
     if (values == values[0]).all():  # mostly
         return values[:1].copy(), np.array([len(values)], np.uint32)
-    starts = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(values[1:] != values[:-1]) + 1))
+    starts = run_starts(values)
     return values[starts], np.diff(np.append(starts, len(values))).astype(np.uint32)
