@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 import spojoin
 from spojoin.cli.main import app
@@ -44,10 +44,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def backfill(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """As a process of its own: a session of Spark is one of a process."""
-    command = [sys.executable, "-m", "spojoin.cli.main", "backfill", "q.yaml", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+def backfill(*arguments: str) -> Result:
+    """In this process, whose Java machine goes on to the next test: a start of it takes longer than what is tested.
+
+    Paths that Spark reads must be whole: its machine stays in the folder in which it has started.
+    """
+    return CliRunner().invoke(app, ["backfill", "q.yaml", *arguments])
 
 
 def rows(folder: Path) -> list[dict[str, int]]:
@@ -56,17 +58,19 @@ def rows(folder: Path) -> list[dict[str, int]]:
 
 @pytest.mark.parametrize(("source", "options"), [("s", ()), ("s.csv", ("--format", "csv"))])
 def test_results_are_those_of_the_rows_before_until(folder: Path, source: str, options: tuple[str, ...]) -> None:
-    done = backfill("--from", source, *options, "--order-by", "seq", "--until", "1500", "--shares", "2", "-o", "out")
-    assert done.returncode == 0, done.stderr
+    out = str(folder / "out")
+    asked = ("--order-by", "seq", "--until", "1500", "--shares", "2", "-o", out)
+    done = backfill("--from", str(folder / source), *options, *asked)
+    assert done.exit_code == 0, done.stderr
     cut = pq.read_table(folder / "s").slice(0, 1_500)
     expected = spojoin.sql(STATEMENT, s=cut).to_arrow().to_pylist()
     assert rows(folder / "out") == expected
-    assert f"{len(expected):,} rows of results in out" in done.stdout
+    assert f"{len(expected):,} rows of results in {out}" in done.stdout
 
 
 def test_the_plan_is_printed_and_nothing_written(folder: Path) -> None:
-    done = backfill("--from", "s=s", "--order-by", "seq", "--until", "1500", "--explain")
-    assert done.returncode == 0, done.stderr
+    done = backfill("--from", f"s={folder / 's'}", "--order-by", "seq", "--until", "1500", "--explain")
+    assert done.exit_code == 0, done.stderr
     assert "1,500 answer, those before `until`" in done.stdout
     assert not (folder / "out").exists()
 
@@ -79,7 +83,8 @@ def test_the_plan_is_printed_and_nothing_written(folder: Path) -> None:
     ],
 )
 def test_a_mistake_that_spark_finds_is_one_sentence(folder: Path, arguments: list[str], sentence: str) -> None:
-    done = backfill(*arguments)
+    command = [sys.executable, "-m", "spojoin.cli.main", "backfill", "q.yaml", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2
     (said,) = [line for line in done.stderr.splitlines() if not line.startswith("WARNING: Using incubator")]
     assert sentence in said
@@ -99,7 +104,7 @@ def test_a_mistake_that_spark_finds_is_one_sentence(folder: Path, arguments: lis
     ],
 )
 def test_a_mistake_that_needs_no_spark_ends_before_it_starts(folder: Path, arguments: list[str], sentence: str) -> None:
-    result = CliRunner().invoke(app, ["backfill", "q.yaml", *arguments])
+    result = backfill(*arguments)
     assert result.exit_code == 2
     assert sentence in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
