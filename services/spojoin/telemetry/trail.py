@@ -15,6 +15,7 @@ class _Step(NamedTuple):
     """An accepted frame: its id, its tuples' seqs [first, end), and when the oldest was produced (None: none).
 
     answers_its_own: whether its positions are its own tuples, and not rows that close with it
+    answered_before, answered_after: tuples answered without its results, and with all of them; open rows aren't
     """
 
     frame_id: int
@@ -22,6 +23,8 @@ class _Step(NamedTuple):
     end: int
     oldest_ms: int | None
     answers_its_own: bool
+    answered_before: int
+    answered_after: int
 
 
 class FrameTrail:
@@ -48,18 +51,27 @@ class FrameTrail:
         if self._reader.accept(record) and isinstance(record, Frame):
             oldest_ms = int(record.produced_ms.min()) if record.is_answered and record.count else None
             end = record.first_seq + record.count
-            self._steps.append(_Step(record.frame_id, record.first_seq, end, oldest_ms, not record.closings))
-            self._refused = sum(record.rejected.values())
             self.open.saw(record)
+            after = end - (self.open.rows or 0)
+            before = after - _answered_with(record)
+            self._steps.append(
+                _Step(record.frame_id, record.first_seq, end, oldest_ms, not record.closings, before, after)
+            )
+            self._refused = sum(record.rejected.values())
 
     def answered(self, result_position: ResultPosition) -> int | None:
-        """Tuples whose results are out, or all of their frame's where it answers others; None if not read that far."""
+        """Tuples whose results are out, and those that ask nothing; None where the log wasn't read that far.
+
+        Where rows close with a frame, they count once all of its results are out.
+        """
         self._drop_before(result_position.frame_id - 1)
         for step in self._steps:
             if step.frame_id == result_position.frame_id:
-                return min(step.first + (result_position.position if step.answers_its_own else 0), step.end)
+                if not step.answers_its_own:
+                    return step.answered_before
+                return min(step.first + result_position.position, step.end)
         if self._steps and self._steps[-1].frame_id == result_position.frame_id - 1 and not result_position.position:
-            return self._steps[-1].end
+            return self._steps[-1].answered_after
         return 0 if result_position == START else None
 
     def oldest_ms(self, result_position: ResultPosition) -> int | None:
@@ -71,3 +83,9 @@ class FrameTrail:
     def _drop_before(self, frame_id: int) -> None:
         while self._steps and self._steps[0].frame_id < frame_id:
             self._steps.popleft()
+
+
+def _answered_with(frame: Frame) -> int:
+    """Tuples that count as answered with a frame: those that close, and those that come and ask nothing."""
+    asking = sum(len(piece) for _, piece in zip(frame.closings, frame.slices, strict=False))
+    return frame.count - asking + sum(len(closing.seqs) for closing in frame.closings)

@@ -54,8 +54,13 @@ def test_void_frames_do_not_count():
     assert trail.oldest_ms(ResultPosition(2, 0)) is None
 
 
-def test_rows_that_close_are_not_the_rows_of_their_frame():
-    """Of a frame that brings 4 rows and answers 6, its own count as through once all answers are out."""
-    first = make_frame([make_slice([range(4)])], closings=(make_closing(6),))
-    trail = trail_of([Barrier(0, "router"), first])
-    assert [trail.answered(ResultPosition(*at)) for at in ((0, 0), (0, 3), (0, 5), (1, 0))] == [0, 0, 0, 4]
+def test_rows_count_as_answered_once_they_have_closed():
+    """Of 10 left rows and 3 right ones, those that ask nothing, 6 left ones close with a frame that brings 4 more."""
+    first = make_frame([make_slice([range(10)]), make_slice([range(3)])], closings=(make_closing(0),))
+    right = make_slice([range(0)], first_index=3)
+    fields = {"frame_id": 1, "first_seq": 13, "closings": (make_closing(6),)}
+    second = make_frame([make_slice([range(4)], first_index=10), right], **fields)
+    trail = trail_of([Barrier(0, "router"), first, second])
+    assert [trail.answered(ResultPosition(*at)) for at in ((0, 0), (1, 0), (1, 3), (2, 0))] == [0, 3, 3, 9]
+    assert trail.open.rows == 8
+    assert trail_of([second]).answered(ResultPosition(1, 5)) == 3, "after a restart, the first frame being trimmed"
