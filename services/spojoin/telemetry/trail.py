@@ -12,15 +12,13 @@ from spojoin.wire.records import Barrier, Frame
 
 
 class _Step(NamedTuple):
-    """An accepted frame: its id, its tuples' seqs [first, end), and when the oldest was produced (None: none).
+    """An accepted frame: its id, and when the oldest of its tuples was produced (None: none).
 
     answers_its_own: whether its positions are its own tuples, and not rows that close with it
     answered_before, answered_after: tuples answered without its results, and with all of them; open rows aren't
     """
 
     frame_id: int
-    first: int
-    end: int
     oldest_ms: int | None
     answers_its_own: bool
     answered_before: int
@@ -50,13 +48,10 @@ class FrameTrail:
         """Take what was read of the log; what the log does not count (P3) does not count here."""
         if self._reader.accept(record) and isinstance(record, Frame):
             oldest_ms = int(record.produced_ms.min()) if record.is_answered and record.count else None
-            end = record.first_seq + record.count
             self.open.saw(record)
-            after = end - (self.open.rows or 0)
+            after = record.first_seq + record.count - (self.open.rows or 0)
             before = after - _answered_with(record)
-            self._steps.append(
-                _Step(record.frame_id, record.first_seq, end, oldest_ms, not record.closings, before, after)
-            )
+            self._steps.append(_Step(record.frame_id, oldest_ms, not record.closings, before, after))
             self._refused = sum(record.rejected.values())
 
     def answered(self, result_position: ResultPosition) -> int | None:
@@ -67,9 +62,8 @@ class FrameTrail:
         self._drop_before(result_position.frame_id - 1)
         for step in self._steps:
             if step.frame_id == result_position.frame_id:
-                if not step.answers_its_own:
-                    return step.answered_before
-                return min(step.first + result_position.position, step.end)
+                own = result_position.position if step.answers_its_own else 0
+                return min(step.answered_before + own, step.answered_after)
         if self._steps and self._steps[-1].frame_id == result_position.frame_id - 1 and not result_position.position:
             return self._steps[-1].answered_after
         return 0 if result_position == START else None
