@@ -67,7 +67,7 @@ def test_a_changed_query_is_refused_and_the_release_goes_on(changing, tmp_path):
     said = " ".join((done.stdout + done.stderr).split())
     assert f"query '{NAME}' is not the one that is served under this name, generation 1: " in said
     assert "--set query.replace=true" in said
-    # The hook's pod is collected after its job; one that was replaced or restarted would differ for good.
+    # The hook's pod may outlive its job for a moment; a pod that was replaced or restarted would differ for good.
     eventually(lambda: pods_of(cluster) == before, 60, lambda: pods_of(cluster))
     eventually(lambda: flow.answered(1) > answered + WINDOW, 60, flow.messages)
 
