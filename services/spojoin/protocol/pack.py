@@ -138,8 +138,9 @@ class Pack(Machine):
         while has_moved:
             has_moved = False
             for member in self._members:
-                for source, queue in list(member.waiting.items()):
-                    while queue and member.fellow.machine.wants(*source):
+                for source in list(member.waiting):
+                    # What a member has rewound waits no more.
+                    while (queue := member.waiting.get(source)) and member.fellow.machine.wants(*source):
                         offset, record = queue.popleft()
                         has_moved = True
                         yield from self._passed(member, member.fellow.machine.on_record(*source, offset, record))

@@ -278,7 +278,8 @@ class Loop:
 
     def _deliver_round(self) -> bool:
         is_any = False
-        for source, queue in list(self._intake.waiting.items()):
+        for source in list(self._intake.waiting):
+            queue = self._intake.waiting[source]  # not looked up before: a rewind puts an empty one in its place
             topic = self._topics[source.topic]
             if queue.records and self._machine.wants(topic, source.partition):
                 self._give(topic, queue.take())

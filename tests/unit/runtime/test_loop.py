@@ -196,6 +196,27 @@ def test_a_rewind_reads_a_topic_again_from_its_start():
     assert bench.machines[0].records() == [barrier(e) for e in (0, 1, 0, 1, 2)]
 
 
+def test_what_waited_of_a_topic_when_it_was_rewound_comes_only_in_its_turn():
+    bench = Bench(Role.LOGICAL_AND)
+    bench.prepare = lambda machine: setattr(
+        machine, "answer", lambda record: [Rewind(Topic.PARTIALS)] if record == barrier(0) else []
+    )
+    bench.append(PARTIALS, partial(0))
+    loop = bench.loop()
+    loop.step(0)
+    bench.append(FRAMES, barrier(0))
+    bench.append(PARTIALS, partial(1))
+    for _ in range(3):
+        loop.step(0)
+    read = [call[:3] for call in bench.machines[0].seen("record")]
+    assert read == [
+        (Topic.PARTIALS, 0, 0),
+        (Topic.FRAMES, 0, 0),
+        (Topic.PARTIALS, 0, 0),
+        (Topic.PARTIALS, 0, 1),
+    ]
+
+
 def test_a_record_that_cannot_be_read_ends_the_loop_and_is_named():
     bench = Bench()
     bench.append(FRAMES, barrier(0))

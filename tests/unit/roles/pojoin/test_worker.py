@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.machine import START, Emit, ResultPosition, Rewind
-from spojoin.protocol.topology import Topic
+from spojoin.protocol.pack import Fellow, pack_of
+from spojoin.protocol.packing import edge_of
+from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.worker import PATIENCE_MS, PoJoinWorker
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
+from spojoin.wire.codec import decode
 from spojoin.wire.records import Batch, Frame, Rows, WorkerCount
+from tests.support.runtime_world import FRAMES, Bench
 
 QUERY = parse_query(
     "name: q\nstreams:\n  s: {schema: {a: int}}\n"
@@ -127,6 +134,28 @@ def test_a_worker_answers_the_frames_whose_count_includes_it(worker):
     log = Log(2, 3, 1)
     reader = Reader(log, worker).read()
     assert reader.answered(1 + worker) == due(log, worker)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("worker_counts", [(1, 2), (2, 1, 2), (1, 1, 2, 1, 2)])
+def test_a_worker_that_restarts_behind_changes_of_the_count_answers_all(worker_counts, is_packed):
+    """Frames and batches wait side by side, so the loop holds some of the batches that it must read again."""
+    log, bench = Log(*worker_counts), Bench(Role.POJOIN)
+    bench.append(FRAMES, *log.records[Topic.FRAMES])
+    bench.append(LogPartition("q.batches", 0), *log.records[Topic.BATCHES])
+    bench.spec = replace(bench.spec, machine_factory=partial(alone_or_packed, is_packed=is_packed))
+    loop = bench.loop()
+    for _ in range(20):
+        loop.step(0)
+    reader = bench.log.reader()
+    reader.open(LogPartition("q.matches", 1), 0)
+    parts = [decode(record.value) for record in reader.poll(1_000, 0)]
+    assert [part.frame_id for part in parts] == due(log, 0)
+
+
+def alone_or_packed(result_position, *, is_packed):
+    worker = PoJoinWorker(QUERY, 0, result_position)
+    return pack_of([Fellow(Role.POJOIN, worker)], edge_of((Role.POJOIN,))) if is_packed else worker
 
 
 def test_no_worker_stands_in_before_patience_ends_or_while_results_move():
