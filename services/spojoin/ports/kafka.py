@@ -163,6 +163,8 @@ class KafkaLog:
         except KafkaException as error:
             self._admin.poll(0)
             reason = self._why_closed or error.args[0]
+            # A client that hears of no broker while the only one stops may never look for one again; a new one does.
+            self.close()
             raise LogUnavailable(f"Kafka at {self._config.bootstrap} does not answer: {reason}") from error
         if topic is not None and _is_refused(found[topic].error):
             raise _refused(topic)
