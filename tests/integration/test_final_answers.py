@@ -194,7 +194,7 @@ def under_losses(running: Served, cluster: LocalCluster, workers: int, due: int)
         try:
             running.until(
                 lambda: running.output.answered >= due and losing.done() and feeding.done(),
-                lambda: f"{running.output.answered} of {due} answered; {losing} lose, {feeding} feeds",
+                lambda: f"{running.output.answered} of {due} answered; losses: {losing}, feed: {feeding}",
             )
         finally:
             stop.set()

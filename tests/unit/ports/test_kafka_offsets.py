@@ -1,4 +1,4 @@
-"""Offsets that a broker doesn't know yet are asked for again, and none is negative."""
+"""Offsets that a broker doesn't know yet are asked for again; a client that finds no broker is asked only once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from spojoin.ports import kafka
 from spojoin.ports.interfaces import Bounds, LogPartition, LogUnavailable
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 
@@ -32,6 +34,17 @@ class Admin:
         return SimpleNamespace(topics={"t": SimpleNamespace(partitions={0: None}, error=None)})
 
 
+class LostAdmin:
+    """A client that finds no broker any more."""
+
+    def list_topics(self, _topic: str | None, timeout: float) -> SimpleNamespace:
+        assert timeout > 0
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT, "no broker"))
+
+    def poll(self, _timeout: float) -> None:
+        """Nothing is reported."""
+
+
 def log_of(*answers: int) -> KafkaLog:
     log = KafkaLog(KafkaConfig("nobody:9092", request_timeout_s=0.3))
     log._admin_client = Admin(*answers)  # type: ignore[assignment]
@@ -45,3 +58,12 @@ def test_an_offset_that_is_not_known_yet_is_asked_for_again() -> None:
 def test_one_that_stays_unknown_is_not_available() -> None:
     with pytest.raises(LogUnavailable, match=r"no offsets of t\[0\].*doesn't know it yet"):
         log_of(-1001).bounds(SOURCE)
+
+
+def test_a_client_that_finds_no_broker_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = iter((LostAdmin(), Admin()))
+    monkeypatch.setattr(kafka, "AdminClient", lambda *_, **__: next(made))
+    log = KafkaLog(KafkaConfig("nobody:9092"))
+    with pytest.raises(LogUnavailable, match="Kafka at nobody:9092 does not answer"):
+        log.partitions("t")
+    assert [log.partitions("t"), log.partitions("t")] == [1, 1]
