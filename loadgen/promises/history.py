@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,8 @@ CORES = 2
 SPEEDUP_BAR = at_least(1.6)
 PARTITIONS_BAR = at_most(1.15)
 FEW, MANY = 4, 64
+#: Spark runs twice, as `spojoin run` does, and the better run counts.
+ROUNDS = 2
 #: Results that are compared with a scan.
 CHECKED = 8
 #: Rows that nested loops are timed over, and how many of the last of them probe.
@@ -115,7 +118,7 @@ class _Work:
         began, used = time.perf_counter(), family_cpu_s(java) or 0.0
         asked = of_query(self.query, (spark.read.parquet(str(source)),))
         history = planned(spark, asked, "id", None, settings_of(spark))
-        write_parquet(history, str(output))
+        write_parquet(history, str(output), replaces=True)
         seconds, cpu_s = time.perf_counter() - began, family_cpu_s(java)
         return _BySpark(seconds, None if cpu_s is None else cpu_s - used, len(history.shares), output)
 
@@ -141,7 +144,8 @@ def _speedup(context: Context, work: _Work, spark: SparkSession) -> Iterator[Mea
     few, many = (work.written(work.data, files, f"rows-{files}") for files in (FEW, MANY))
     context.say(f"spojoin run with one thread, {work.rows:,} tuples, before and after Spark")
     before = work.by_run(few)
-    found, of_many = work.by_spark(spark, few), work.by_spark(spark, many)
+    rounds = [[work.by_spark(spark, source) for source in (few, many)] for _ in range(ROUNDS)]
+    found, of_many = (min(runs, key=attrgetter("seconds")) for runs in zip(*rounds, strict=True))
     through_rows = work.through_rows(spark, few)
     alone = min(before, work.by_run(few))
     check_counts(work.data, work.window, work.window // 10, pq.read_table(found.output), CHECKED)

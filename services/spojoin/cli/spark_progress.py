@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
+
+from spojoin.spark.sentences import LOST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,8 +27,9 @@ def spark_progress(spark: SparkSession, name: str, *, is_quiet: bool) -> Iterato
         done = threading.Event()
 
         def look() -> None:
-            while not done.wait(LOOK_S):
-                shown.update(f"{name}: {_tasks(spark)}")
+            with suppress(*LOST):  # the work itself meets that, and says so
+                while not done.wait(LOOK_S):
+                    shown.update(f"{name}: {_tasks(spark)}")
 
         looking = threading.Thread(target=look, daemon=True)
         looking.start()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from spojoin.errors import BadData, ConfigurationError
@@ -21,6 +21,13 @@ _SENTENCES = {
     "DATA_SOURCE_NOT_FOUND": "Spark knows no such format: correct its name, or add its package, "
     "--conf spark.jars.packages=GROUP:NAME:VERSION",
 }
+#: What any call of a Spark raises whose JVM has ended.
+LOST = Py4JNetworkError, ConnectionError
+#: A JVM doesn't say why it ends; the usual reason is that the system is short of memory and kills it.
+_ENDED = (
+    "Spark's Java process ended before the answer was there. If the system killed it for want of memory (`dmesg` says "
+    "so), use fewer cores at a time, --master 'local[1]', and less for each task, --memory; then start again"
+)
 
 
 @contextmanager
@@ -32,6 +39,8 @@ def sentences() -> Iterator[None]:
         raise _of_spark(error) from error
     except Py4JJavaError as error:
         raise _of_java(str(error.java_exception.toString())) from error
+    except LOST as error:
+        raise ConfigurationError(_ENDED) from error
 
 
 def _of_java(text: str) -> ConfigurationError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -27,10 +28,17 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     Raises ConfigurationError where Spark doesn't start.
     """
     spark = _start(_master(master), dict(settings or {}))
+    _silence_lost_jvm(spark)
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def _silence_lost_jvm(spark: SparkSession) -> None:
+    """Whoever asks a JVM that has ended gets an error; Spark's server of accumulators prints a traceback besides."""
+    server: Any = spark.sparkContext._accumulatorServer
+    server.handle_error = lambda request, address: None
 
 
 def is_local(master: str | None) -> bool:

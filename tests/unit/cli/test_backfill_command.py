@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -29,6 +31,7 @@ sql: |
   {STATEMENT}
 order: arrival
 """
+COMMAND = [sys.executable, "-m", "spojoin.cli.main", "backfill", "q.yaml"]
 
 
 @pytest.fixture
@@ -83,11 +86,27 @@ def test_the_plan_is_printed_and_nothing_written(folder: Path) -> None:
     ],
 )
 def test_a_mistake_that_spark_finds_is_one_sentence(folder: Path, arguments: list[str], sentence: str) -> None:
-    command = [sys.executable, "-m", "spojoin.cli.main", "backfill", "q.yaml", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2
     (said,) = [line for line in done.stderr.splitlines() if not line.startswith("WARNING: Using incubator")]
     assert sentence in said
+    assert not (folder / "out").exists()
+
+
+def test_a_java_process_that_dies_is_one_sentence(folder: Path) -> None:
+    rows = 2_000_000  # far more than it answers before it is killed
+    pq.write_table(pa.table({name: np.arange(rows) for name in ("seq", "a", "b")}), folder / "many.parquet")
+    command = [*COMMAND, "--from", "many.parquet", "--order-by", "seq", "-o", "out"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not list(folder.glob("out/_pending-*")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    (java,) = [each for each in psutil.Process(process.pid).children() if each.name() == "java"]
+    java.kill()
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 2
+    assert "Spark's Java process ended before the answer was there" in said
+    assert "Traceback" not in said
     assert not (folder / "out").exists()
 
 
