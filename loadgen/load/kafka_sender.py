@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import partial
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from loadgen.load.connection import Connection
 from loadgen.load.formats import MessageFormat
 from spojoin.ports.client_logger import CLIENT_LOGGER
-from spojoin.ports.interfaces import AmbiguousAppend, LogPartition
-from spojoin.ports.kafka import KafkaConfig
+from spojoin.ports.interfaces import AmbiguousAppend, LogPartition, LogUnavailable
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.ports.kafka_brokers import KnownBrokers
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX
 
 #: Bounds of the client's queue: a second of any load fills a part of it, and `send` waits while it is full.
@@ -23,78 +26,142 @@ DELIVERY_TIMEOUT_S = 300.0
 #: batches needn't wait.
 LINGER_MS = {MessageFormat.ARROW: 0, MessageFormat.JSON: 5}
 ROOM_POLL_S = 0.01
+#: How long to wait before a broker that doesn't answer is asked again.
+ASK_AGAIN_S = 0.5
+#: How long a flush goes on between two looks at the client's state, and how long a client may take to end.
+FLUSH_S, CLOSE_S = 1.0, 1.0
+
+_DROPPED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 
 class KafkaSender:
-    """One producer of a cluster. message: what it sends, which decides how long a message waits for others."""
+    """One producer of a cluster, the only one in the partitions to which it sends.
+
+    message: what it sends, which decides how long a message waits for others
+    """
 
     def __init__(self, connection: Connection, message: MessageFormat = MessageFormat.ARROW) -> None:
+        config = KafkaConfig(connection.bootstrap, connection.properties)
+        self._log = KafkaLog(config)
+        self._properties = {
+            "compression.type": "none",
+            "linger.ms": LINGER_MS[message],
+            "batch.size": 1 << 20,
+            "queue.buffering.max.messages": QUEUE_MESSAGES_MAX,
+            "queue.buffering.max.kbytes": QUEUE_KBYTES_MAX,
+            "message.max.bytes": MESSAGE_BYTES_MAX,
+            "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
+            "delivery.report.only.error": True,
+            "enable.idempotence": True,
+            **config.common(),
+        }
+        self._begins: dict[LogPartition, int] = {}
+        self._queued: Counter[LogPartition] = Counter()
         self._failure: KafkaError | None = None
-        self._producer = Producer(
-            {
-                "compression.type": "none",
-                "linger.ms": LINGER_MS[message],
-                "batch.size": 1 << 20,
-                "queue.buffering.max.messages": QUEUE_MESSAGES_MAX,
-                "queue.buffering.max.kbytes": QUEUE_KBYTES_MAX,
-                "message.max.bytes": MESSAGE_BYTES_MAX,
-                "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
-                "delivery.report.only.error": True,
-                "enable.idempotence": True,
-                **KafkaConfig(connection.bootstrap, connection.properties).common(),
-            },
-            logger=CLIENT_LOGGER,
-        )
+        self._connect()
 
     def send(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> None:
         """Queue messages in order, waiting while the queue is full.
 
         Raises AmbiguousAppend where an earlier one can't be delivered.
         """
+        if target not in self._begins:
+            self._begins[target] = self._log.end(target)
         self._serve(0)
-        topic, partition = target
-        produce, report = self._producer.produce, self._on_delivery
-        for value in values:
-            try:
-                # By position: named arguments would cost as much as the call itself.
-                produce(topic, value, None, partition, report, None, timestamp_ms)
-            except BufferError:
-                self._send_with_room(target, value, timestamp_ms)
-            except KafkaException as error:
-                raise AmbiguousAppend(f"a message for {topic} can't be sent: {error.args[0]}") from error
+        self._put(target, values, timestamp_ms)
 
     def flush(self, timeout_s: float) -> None:
         """Return when all is acknowledged; raises AmbiguousAppend."""
-        left = self._producer.flush(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        while left := self._producer.flush(max(0.0, min(FLUSH_S, deadline - time.monotonic()))):
+            self._serve(0)
+            if time.monotonic() > deadline:
+                raise AmbiguousAppend(f"{left:,} messages were not acknowledged within {timeout_s:.0f} s: is Kafka up?")
         self._serve(0)
-        if left:
-            raise AmbiguousAppend(f"{left:,} messages were not acknowledged within {timeout_s:.0f} s: is Kafka up?")
 
     def close(self) -> None:
         """Drop what is queued."""
-        self._producer.purge(blocking=False)
-        self._producer.flush(1.0)
+        self._drop()
+        self._log.close()
 
-    def _send_with_room(self, target: LogPartition, value: bytes, timestamp_ms: int) -> None:
+    def _connect(self) -> None:
+        self._brokers = KnownBrokers()
+        self._producer = Producer({**self._properties, **self._brokers.properties}, logger=CLIENT_LOGGER)
+
+    def _put(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> None:
         deadline = time.monotonic() + DELIVERY_TIMEOUT_S
-        while True:
+        while left := values[self._queue(target, values, timestamp_ms) :]:
+            if len(left) < len(values):
+                values, deadline = left, time.monotonic() + DELIVERY_TIMEOUT_S
+            if time.monotonic() > deadline:
+                raise AmbiguousAppend(f"nothing was acknowledged for {DELIVERY_TIMEOUT_S:.0f} s")
             self._serve(ROOM_POLL_S)
-            try:
-                self._producer.produce(
-                    target.topic, value, None, target.partition, self._on_delivery, None, timestamp_ms
-                )
-            except BufferError:
-                if time.monotonic() > deadline:
-                    raise AmbiguousAppend(f"nothing was acknowledged for {DELIVERY_TIMEOUT_S:.0f} s") from None
-                continue
-            return
+
+    def _queue(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> int:
+        """Queue as many messages as there is room for, and return how many."""
+        topic, partition = target
+        # A message that wasn't delivered comes back without its time.
+        produce, report = self._producer.produce, partial(self._on_delivery, timestamp_ms)
+        count = 0
+        try:
+            for value in values:
+                # By position: named arguments would cost as much as the call itself.
+                produce(topic, value, None, partition, report, None, timestamp_ms)
+                count += 1
+        except BufferError:
+            pass  # the rest is sent when there is room
+        except KafkaException as error:
+            raise AmbiguousAppend(f"a message for {topic} can't be sent: {error.args[0]}") from error
+        self._queued[target] += count
+        return count
 
     def _serve(self, timeout_s: float) -> None:
         self._producer.poll(timeout_s)
         if self._failure is not None:
             raise AmbiguousAppend(f"a message was not delivered: {self._failure}")
+        if self._brokers.are_lost:
+            self._begin_anew()
 
-    def _on_delivery(self, error: KafkaError | None, _: object) -> None:
-        # What `close` drops is no failure.
-        if error is not None and error.code() != KafkaError._PURGE_QUEUE:
+    def _begin_anew(self) -> None:
+        """Send by a new client what the last one, which finds no broker any more, hadn't delivered.
+
+        What it had sent without an answer may have been written: the ends of the partitions say how much of it.
+        """
+        undelivered = self._drop()
+        self._connect()
+        for target, messages in undelivered.items():
+            delivered = self._queued[target] - len(messages)
+            written = self._end(target) - self._begins[target] - delivered
+            if not 0 <= written <= len(messages):
+                raise AmbiguousAppend(
+                    f"{target.topic}[{target.partition}] has another writer: who wrote what isn't known"
+                )
+            self._queued[target] = delivered + written
+            for value, timestamp_ms in messages[written:]:
+                self._put(target, [value], timestamp_ms)
+
+    def _end(self, target: LogPartition) -> int:
+        deadline = time.monotonic() + DELIVERY_TIMEOUT_S
+        while True:
+            try:
+                return self._log.end(target)
+            except LogUnavailable as error:
+                if time.monotonic() > deadline:
+                    raise AmbiguousAppend(f"what was delivered isn't known: {error}") from error
+                time.sleep(ASK_AGAIN_S)
+
+    def _drop(self) -> dict[LogPartition, list[tuple[bytes, int]]]:
+        """Drop what isn't acknowledged, and return the values and times by partition, in order."""
+        self._dropped: defaultdict[LogPartition, list[tuple[bytes, int]]] = defaultdict(list)
+        self._producer.purge(blocking=False)
+        self._producer.flush(CLOSE_S)
+        return self._dropped
+
+    def _on_delivery(self, timestamp_ms: int, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            return
+        if error.code() in _DROPPED:
+            target = LogPartition(message.topic() or "", message.partition() or 0)
+            self._dropped[target].append((message.value() or b"", timestamp_ms))
+        else:
             self._failure = self._failure or error

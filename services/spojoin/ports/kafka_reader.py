@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import LogPartition, LogRecord, LogUnavailable
+from spojoin.ports.kafka_brokers import KnownBrokers
 from spojoin.protocol.access import UNUSED_GROUP
 
 #: what is fetched ahead, in KiB: some milliseconds of a fast log, and little is lost when an input is paused
@@ -34,29 +35,28 @@ class KafkaReader:
         self._at_end: set[LogPartition] = set()
         self._fresh: set[LogPartition] = set()
         self._found: set[str] = set()
-        self._consumer = Consumer(
-            {
-                **common,
-                "group.id": UNUSED_GROUP,  # nothing is committed
-                "enable.auto.commit": False,
-                # a position that was trimmed away is an error, never skipped in silence
-                "auto.offset.reset": "error",
-                "isolation.level": "read_committed",
-                # reports when the end is reached, also where the last offsets hold transaction markers
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": FETCH_WAIT_MS,
-                "fetch.max.bytes": message_bytes_max,
-                "fetch.message.max.bytes": 8 << 20,
-                "receive.message.max.bytes": 2 * message_bytes_max,
-                "queued.max.messages.kbytes": PREFETCH_KBYTES,
-                # a full queue would otherwise stop fetching for a whole second
-                "fetch.queue.backoff.ms": 2,
-                "fetch.error.backoff.ms": 50,
-                # without a group, a slow poll holds up no other reader
-                "max.poll.interval.ms": 86_400_000,
-            },
-            logger=CLIENT_LOGGER,
-        )
+        self._paused: set[LogPartition] = set()
+        self._properties = {
+            **common,
+            "group.id": UNUSED_GROUP,  # nothing is committed
+            "enable.auto.commit": False,
+            # a position that was trimmed away is an error, never skipped in silence
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            # reports when the end is reached, also where the last offsets hold transaction markers
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": FETCH_WAIT_MS,
+            "fetch.max.bytes": message_bytes_max,
+            "fetch.message.max.bytes": 8 << 20,
+            "receive.message.max.bytes": 2 * message_bytes_max,
+            "queued.max.messages.kbytes": PREFETCH_KBYTES,
+            # a full queue would otherwise stop fetching for a whole second
+            "fetch.queue.backoff.ms": 2,
+            "fetch.error.backoff.ms": 50,
+            # without a group, a slow poll holds up no other reader
+            "max.poll.interval.ms": 86_400_000,
+        }
+        self._connect()
 
     def open(self, source: LogPartition, offset: int) -> None:
         """Read `source` from `offset` on, or from the earliest retained offset if that is later."""
@@ -69,10 +69,12 @@ class KafkaReader:
 
     def pause(self, source: LogPartition) -> None:
         """Give no more records of `source` until it is resumed; what was fetched ahead is fetched again then."""
+        self._paused.add(source)
         self._consumer.pause([TopicPartition(*source)])
 
     def resume(self, source: LogPartition) -> None:
         """Undo `pause`."""
+        self._paused.discard(source)
         self._consumer.resume([TopicPartition(*source)])
 
     def poll(self, records_max: int, timeout_s: float) -> Sequence[LogRecord[bytes]]:
@@ -84,6 +86,8 @@ class KafkaReader:
             # the client waits whole milliseconds: rounded down, the rest of a tick would be spent polling in vain
             first = self._consumer.poll(math.ceil(1000 * timeout_s) / 1000)
             if first is None:
+                if self._brokers.are_lost:
+                    self._begin_anew()
                 return ()
             messages = [first, *self._consumer.consume(records_max - 1, 0)] if records_max > 1 else [first]
         except KafkaException as error:
@@ -111,10 +115,24 @@ class KafkaReader:
             self._consumer.incremental_unassign([TopicPartition(*source)])
             del self._positions[source]
             self._at_end.discard(source)
+            self._paused.discard(source)
 
     def close(self) -> None:
         """Stop reading."""
         self._consumer.close()
+
+    def _connect(self) -> None:
+        self._brokers = KnownBrokers()
+        self._consumer = Consumer({**self._properties, **self._brokers.properties}, logger=CLIENT_LOGGER)
+
+    def _begin_anew(self) -> None:
+        """Go on by a new client where this one, which finds no broker any more, has stopped."""
+        self._consumer.close()
+        self._connect()
+        self._at_end.clear()
+        self._found.clear()
+        self._consumer.incremental_assign([TopicPartition(*source, at) for source, at in self._positions.items()])
+        self._consumer.pause([TopicPartition(*source) for source in self._paused])
 
     def _find(self, topic: str) -> None:
         """Learn where a topic is: the client itself would look when its timers run out, up to a second later.

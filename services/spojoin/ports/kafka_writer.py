@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from spojoin.errors import Fenced, SpoJoinError
 from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import AmbiguousAppend, Headers, LogPartition, LogUnavailable
+from spojoin.ports.kafka_brokers import KnownBrokers
 
 #: bounds of the producer's queue; a full one makes `append` wait
 QUEUE_MESSAGES_MAX = 20_000
@@ -52,8 +53,10 @@ class KafkaWriter:
         self._commits: ThreadPoolExecutor | None = None
         self._committing: Future[None] | None = None
         self._flush_until = 0.0
+        self._brokers = KnownBrokers()
         properties = {
             **common,
+            **self._brokers.properties,
             "enable.idempotence": True,
             "linger.ms": 0.5,
             "queue.buffering.max.messages": QUEUE_MESSAGES_MAX,
@@ -177,6 +180,8 @@ class KafkaWriter:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise _translated(self._failure, AmbiguousAppend)
+        if self._brokers.are_lost:
+            raise AmbiguousAppend("the Kafka client finds no broker any more: a new one is needed")
 
     @staticmethod
     def _attempt(action: Callable[[], T]) -> T:

@@ -1,0 +1,154 @@
+"""Clients that find no broker any more are replaced: each message is written and read once, in its order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from loadgen.load.connection import Connection
+from loadgen.load.kafka_sender import KafkaSender
+from spojoin.local.cluster import LocalCluster
+from spojoin.ports import kafka_brokers
+from spojoin.ports.interfaces import AmbiguousAppend, LogPartition
+from spojoin.ports.kafka import KafkaLog
+from spojoin.ports.kafka_brokers import REPORTS
+from spojoin.ports.kafka_reader import KafkaReader
+
+pytestmark = pytest.mark.integration
+
+PARTITIONS, EACH = 2, 500
+NO_BROKERS = '{"brokers": {}}'
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients report nothing of their own that would contradict what the tests let them say."""
+    monkeypatch.setattr(kafka_brokers, "REPORT_MS", 3_600_000)
+
+
+def numbers(first: int, end: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, end)]
+
+
+def send(sender: KafkaSender, topic: str, first: int, end: int) -> None:
+    for partition in range(PARTITIONS):
+        sender.send(LogPartition(topic, partition), numbers(first, end), 1_000 + first)
+
+
+def forget(client: KafkaSender | KafkaReader) -> None:
+    for _ in range(REPORTS):
+        client._brokers.hear(NO_BROKERS)
+
+
+def read(log: KafkaLog, topic: str, partition: int) -> list[tuple[bytes, int | None]]:
+    source, reader = LogPartition(topic, partition), log.reader()
+    reader.open(source, 0)
+    found: list[tuple[bytes, int | None]] = []
+    while not reader.at_end(source):
+        found += [(record.value, record.timestamp_ms) for record in reader.poll(1_000, 1.0)]
+    reader.close()
+    return found
+
+
+def wanted(*parts: tuple[int, int]) -> list[tuple[bytes, int]]:
+    return [(value, 1_000 + first) for first, end in parts for value in numbers(first, end)]
+
+
+def test_a_new_client_sends_what_the_last_one_had_not_delivered(own_cluster: LocalCluster, unique: str) -> None:
+    connection = Connection(own_cluster.broker.bootstrap)
+    log, sender = connection.log(), KafkaSender(connection)
+    log.create_topics({unique: PARTITIONS})
+    send(sender, unique, 0, EACH)
+    sender.flush(60)
+    send(sender, unique, EACH, 2 * EACH)  # of these the broker may have written some without saying so
+    own_cluster.broker.kill()
+    send(sender, unique, 2 * EACH, 3 * EACH)
+    first = sender._producer
+    forget(sender)
+    restart = threading.Timer(1.0, own_cluster.broker.start)
+    restart.start()
+    send(sender, unique, 3 * EACH, 4 * EACH)
+    restart.join()
+    sender.flush(60)
+    assert sender._producer is not first
+    sender.close()
+    for partition in range(PARTITIONS):
+        assert read(log, unique, partition) == wanted(*((EACH * n, EACH * (n + 1)) for n in range(4)))
+    log.close()
+
+
+@pytest.fixture
+def cut_off(own_cluster: LocalCluster, unique: str) -> Iterator[KafkaSender]:
+    """A sender whose client has lost its brokers, with `EACH` messages delivered to each partition and as many not."""
+    connection = Connection(own_cluster.broker.bootstrap)
+    log, sender = connection.log(), KafkaSender(connection)
+    log.create_topics({unique: PARTITIONS})
+    log.close()
+    send(sender, unique, 0, EACH)
+    sender.flush(60)
+    own_cluster.broker.kill()
+    send(sender, unique, EACH, 2 * EACH)
+    forget(sender)
+    yield sender
+    sender.close()
+
+
+@pytest.mark.parametrize("written", [0, 1, EACH])
+def test_what_was_written_without_an_answer_is_not_sent_again(
+    own_cluster: LocalCluster, unique: str, cut_off: KafkaSender, written: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cut_off, "_end", lambda target: cut_off._begins[target] + EACH + written)
+    send(cut_off, unique, 2 * EACH, 2 * EACH)
+    own_cluster.broker.start()
+    cut_off.flush(60)
+    for partition in range(PARTITIONS):
+        found = read(cut_off._log, unique, partition)
+        assert found == wanted((0, EACH)) + wanted((EACH, 2 * EACH))[written:]
+
+
+@pytest.mark.parametrize("written", [-1, EACH + 1])
+def test_another_writer_in_a_partition_is_reported(
+    own_cluster: LocalCluster, unique: str, cut_off: KafkaSender, written: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cut_off, "_end", lambda target: cut_off._begins[target] + EACH + written)
+    with pytest.raises(AmbiguousAppend, match="has another writer"):
+        send(cut_off, unique, 2 * EACH, 3 * EACH)
+    own_cluster.broker.start()
+
+
+def take(reader: KafkaReader, source: LogPartition, end: int) -> list[bytes]:
+    found: list[bytes] = []
+    while reader.position(source) < end:
+        found += [record.value for record in reader.poll(1, 1.0)]
+    return found
+
+
+def test_a_reader_goes_on_by_a_new_client(own_cluster: LocalCluster, unique: str) -> None:
+    log, going, paused = (
+        Connection(own_cluster.broker.bootstrap).log(),
+        LogPartition(unique, 0),
+        LogPartition(unique, 1),
+    )
+    log.create_topics({unique: PARTITIONS})
+    sender, reader = KafkaSender(Connection(own_cluster.broker.bootstrap)), log.reader()
+    send(sender, unique, 0, EACH)
+    sender.flush(60)
+    reader.open(going, 0)
+    assert take(reader, going, 20) == numbers(0, 20)
+    reader.open(paused, 7)
+    reader.pause(paused)
+    first = reader._consumer
+    forget(reader)
+    while reader._consumer is first:  # what the client had fetched comes before
+        reader.poll(EACH, 0.1)
+    at = reader.position(going)
+    send(sender, unique, EACH, 2 * EACH)
+    sender.flush(60)
+    assert take(reader, going, 2 * EACH) == numbers(at, 2 * EACH)
+    assert not reader.poll(EACH, 0.5)
+    reader.resume(paused)
+    assert take(reader, paused, 2 * EACH) == numbers(7, 2 * EACH)
+    for each in (reader, sender, log):
+        each.close()

@@ -1,0 +1,77 @@
+"""A client that knows no broker any more is given up; one whose brokers are only away isn't."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import orjson
+import pytest
+
+from spojoin.local.net import free_port
+from spojoin.ports import kafka_brokers
+from spojoin.ports.interfaces import AmbiguousAppend
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.ports.kafka_brokers import REPORTS, KnownBrokers
+
+
+def report(*sources: str) -> str:
+    return orjson.dumps({"brokers": {str(n): {"source": source} for n, source in enumerate(sources)}}).decode()
+
+
+NONE = report("logical", "internal")
+
+
+def forget(brokers: KnownBrokers) -> None:
+    for _ in range(REPORTS):
+        brokers.hear(NONE)
+
+
+@pytest.fixture
+def log() -> KafkaLog:
+    return KafkaLog(KafkaConfig(f"127.0.0.1:{free_port()}"))
+
+
+@pytest.mark.parametrize(
+    ("reports", "are_lost"),
+    [
+        ([NONE] * (REPORTS - 1), False),
+        ([NONE] * REPORTS, True),
+        ([NONE, report("logical", "learned"), NONE], False),
+        ([NONE, report("configured"), NONE], False),
+        ([report("learned"), *[report()] * REPORTS], True),
+    ],
+)
+def test_brokers_are_lost_after_some_reports_without_any(reports: list[str], are_lost: bool) -> None:
+    brokers = KnownBrokers()
+    for each in reports:
+        brokers.hear(each)
+    assert brokers.are_lost is are_lost
+
+
+def test_a_writer_whose_client_has_forgotten_its_brokers_ends(log: KafkaLog) -> None:
+    writer = log.writer()
+    writer.serve()
+    forget(writer._brokers)
+    with pytest.raises(AmbiguousAppend, match="finds no broker any more"):
+        writer.serve()
+    writer.close()
+
+
+@pytest.mark.parametrize("half", ["reader", "writer"])
+def test_a_client_reports_a_broker_also_while_it_is_away(
+    log: KafkaLog, half: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+    monkeypatch.setattr(kafka_brokers, "REPORT_MS", 20)
+    monkeypatch.setattr(KnownBrokers, "hear", lambda _, statistics: heard.append(statistics))
+    client = getattr(log, half)()
+    serve: Callable[[], object] = client.serve if half == "writer" else lambda: client.poll(1, 0.0)
+    deadline = time.monotonic() + 60
+    while len(heard) < 3 and time.monotonic() < deadline:
+        serve()
+        time.sleep(0.01)
+    client.close()
+    for statistics in heard[:3]:
+        assert "configured" in {each["source"] for each in orjson.loads(statistics)["brokers"].values()}
+    assert len(heard) >= 3
