@@ -28,8 +28,8 @@ LINGER_MS = {MessageFormat.ARROW: 0, MessageFormat.JSON: 5}
 ROOM_POLL_S = 0.01
 #: How long to wait before a broker that doesn't answer is asked again.
 ASK_AGAIN_S = 0.5
-#: How long a flush goes on between two looks at the client's state, and how long a client may take to end.
-FLUSH_S, CLOSE_S = 1.0, 1.0
+#: How long a flush goes on between two looks at the client's state, and how long it may take to drop what is queued.
+FLUSH_S, DROP_S = 1.0, 10.0
 
 _DROPPED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
@@ -128,6 +128,8 @@ class KafkaSender:
         What it had sent without an answer may have been written: the ends of the partitions say how much of it.
         """
         undelivered = self._drop()
+        if left := len(self._producer):
+            raise AmbiguousAppend(f"what became of {left:,} messages isn't known: the client doesn't drop them")
         self._connect()
         for target, messages in undelivered.items():
             delivered = self._queued[target] - len(messages)
@@ -154,7 +156,7 @@ class KafkaSender:
         """Drop what isn't acknowledged, and return the values and times by partition, in order."""
         self._dropped: defaultdict[LogPartition, list[tuple[bytes, int]]] = defaultdict(list)
         self._producer.purge(blocking=False)
-        self._producer.flush(CLOSE_S)
+        self._producer.flush(DROP_S)
         return self._dropped
 
     def _on_delivery(self, timestamp_ms: int, error: KafkaError | None, message: Message) -> None:

@@ -83,7 +83,7 @@ def _check_left(select: tuple[Selected, ...], statement: Statement, scope: Scope
     for each in select:
         if any(use.side == 1 for use in each.expression.uses):
             raise QueryError(
-                f"'{each.expression.text}' names {scope.aliases[1]}: a {statement.join.upper()} JOIN puts out left "
+                f"'{each.expression.text}' names {scope.aliases[1]}: {statement.join.upper()} JOIN puts out left "
                 "rows alone",
                 scope.line_of(statement.columns[0]),
             )

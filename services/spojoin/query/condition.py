@@ -113,7 +113,7 @@ def _kept(statement: Statement, scope: Scope) -> list[exp.Expression]:
         elif any(use.side == 1 or use.is_number for use in uses):
             left, right = scope.aliases
             raise QueryError(
-                f"'{text_of(node)}' in WHERE isn't about {left}'s columns alone: a {statement.join.upper()} JOIN is "
+                f"'{text_of(node)}' in WHERE isn't about {left}'s columns alone: {statement.join.upper()} JOIN is "
                 f"filtered by those; put conditions on {right} into ON, and for rows without partners say ANTI JOIN",
                 scope.line_of(node),
             )
