@@ -56,6 +56,8 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(scope="session")
 def namespace():
     """An empty namespace under the restricted Pod Security Standard, but for what repairs a volume's owner."""
+    if run("kubectl", "get", "namespace", NAMESPACE, check=False).returncode == 0:
+        pytest.exit(f"an interrupted run has left its namespace: kubectl delete namespace {NAMESPACE}, and again", 2)
     load_images()
     run("kubectl", "create", "namespace", NAMESPACE)
     try:
