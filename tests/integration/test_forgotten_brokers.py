@@ -15,6 +15,7 @@ from spojoin.ports.interfaces import AmbiguousAppend, LogPartition
 from spojoin.ports.kafka import KafkaLog
 from spojoin.ports.kafka_brokers import REPORTS
 from spojoin.ports.kafka_reader import KafkaReader
+from spojoin.ports.kafka_writer import KafkaWriter
 
 pytestmark = pytest.mark.integration
 
@@ -37,7 +38,7 @@ def send(sender: KafkaSender, topic: str, first: int, end: int) -> None:
         sender.send(LogPartition(topic, partition), numbers(first, end), 1_000 + first)
 
 
-def forget(client: KafkaSender | KafkaReader) -> None:
+def forget(client: KafkaSender | KafkaReader | KafkaWriter) -> None:
     for _ in range(REPORTS):
         client._brokers.hear(NO_BROKERS)
 
@@ -152,3 +153,17 @@ def test_a_reader_goes_on_by_a_new_client(own_cluster: LocalCluster, unique: str
     assert take(reader, paused, 2 * EACH) == numbers(7, 2 * EACH)
     for each in (reader, sender, log):
         each.close()
+
+
+def test_a_commit_that_no_broker_will_hear_ends_early(own_cluster: LocalCluster, unique: str) -> None:
+    log = Connection(own_cluster.broker.bootstrap).log()
+    log.create_topics({unique: 1})
+    writer = log.writer(unique)
+    writer.append(LogPartition(unique, 0), b"1")
+    own_cluster.broker.kill()
+    forget(writer)
+    with pytest.raises(AmbiguousAppend, match="finds no broker any more"):
+        writer.flush(600)
+    own_cluster.broker.start()
+    writer.close()
+    log.close()

@@ -21,6 +21,8 @@ QUEUE_KBYTES_MAX = 96 << 10
 #: the broker aborts an abandoned transaction after this long, and readers no longer wait for it
 TRANSACTION_TIMEOUT_MS = 30_000
 CLOSE_TIMEOUT_S = 5.0
+#: how long a commit goes on between two looks at what the client reports
+COMMIT_S = 2.0
 #: how long the first clients wait for a transactional id before another one asks
 HASTE_S = (0.1, 0.1)
 
@@ -166,9 +168,10 @@ class KafkaWriter:
         deadline = time.monotonic() + timeout_s
         while True:
             try:
-                self._producer.commit_transaction(max(0.1, deadline - time.monotonic()))
+                self._producer.commit_transaction(max(0.1, min(COMMIT_S, deadline - time.monotonic())))
             except KafkaException as error:
                 if error.args[0].retriable() and time.monotonic() < deadline:
+                    self.serve()
                     continue
                 raise _translated(error.args[0], AmbiguousAppend) from error
             self._in_transaction = False
