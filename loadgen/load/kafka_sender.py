@@ -63,7 +63,7 @@ class KafkaSender:
     def send(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> None:
         """Queue messages in order, waiting while the queue is full.
 
-        Raises AmbiguousAppend where an earlier one can't be delivered.
+        Raises LogUnavailable where the topic isn't known, AmbiguousAppend where an earlier message can't be delivered.
         """
         if target not in self._begins:
             self._begins[target] = self._log.end(target)
@@ -86,6 +86,7 @@ class KafkaSender:
 
     def _connect(self) -> None:
         self._brokers = KnownBrokers()
+        self._dropped: defaultdict[LogPartition, list[tuple[bytes, int]]] = defaultdict(list)
         self._producer = Producer({**self._properties, **self._brokers.properties}, logger=CLIENT_LOGGER)
 
     def _put(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> None:
@@ -154,7 +155,6 @@ class KafkaSender:
 
     def _drop(self) -> dict[LogPartition, list[tuple[bytes, int]]]:
         """Drop what isn't acknowledged, and return the values and times by partition, in order."""
-        self._dropped: defaultdict[LogPartition, list[tuple[bytes, int]]] = defaultdict(list)
         self._producer.purge(blocking=False)
         self._producer.flush(DROP_S)
         return self._dropped
