@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -47,17 +51,22 @@ def local_spark(name: str, master: str, settings: Mapping[str, str], log_level: 
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(name).master(master)
     with tempfile.TemporaryDirectory(prefix="spojoin-spark-") as folder:
-        return started(builder, _SETTINGS | _logging(Path(folder), log_level) | dict(settings))
+        return started(name, master, _SETTINGS | _logging(Path(folder), log_level) | dict(settings))
 
 
-def started(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession:
-    """The session of a builder with settings; raises ConfigurationError where Java is missing."""
-    for name, value in settings.items():
-        builder = builder.config(name, value)
+def started(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:
+    """A session with settings, or the one that runs already; raises ConfigurationError where Java is missing.
+
+    master: None for the one that `spark-submit` says
+    """
+    conf = SparkConf().setAppName(name).setAll(list(settings.items()))
+    if master is not None:
+        conf.setMaster(master)
     try:
-        return builder.getOrCreate()
+        with _interrupt_kept():
+            SparkContext.getOrCreate(conf)
+        return SparkSession.builder.config(conf=conf).getOrCreate()
     except PySparkException as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
@@ -65,6 +74,17 @@ def started(builder: SparkSession.Builder, settings: Mapping[str, str]) -> Spark
             "Spark doesn't start: it needs a Java 17 runtime, such as the package openjdk-17-jre-headless, on PATH or "
             "in JAVA_HOME"
         ) from error
+
+
+@contextmanager
+def _interrupt_kept() -> Iterator[None]:
+    """Ctrl-C goes on to do what it did: Spark's handler asks its JVM in the midst of another answer, and fails."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():  # elsewhere Spark sets none
+            signal.signal(signal.SIGINT, before)
 
 
 def _logging(folder: Path, level: str) -> dict[str, str]:

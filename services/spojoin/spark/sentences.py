@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from py4j import clientserver, java_gateway
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from spojoin.errors import BadData, ConfigurationError
@@ -21,8 +23,11 @@ _SENTENCES = {
     "DATA_SOURCE_NOT_FOUND": "Spark knows no such format: correct its name, or add its package, "
     "--conf spark.jars.packages=GROUP:NAME:VERSION",
 }
-#: What any call of a Spark raises whose JVM has ended.
-LOST = Py4JNetworkError, ConnectionError
+#: What any call of a Spark raises whose JVM has ended; Py4J's general error where it has logged a broken connection.
+LOST = Py4JError, ConnectionError
+#: By which Py4J logs a connection's end: its own, and the root itself.
+_LOGGERS = logging.getLogger(), java_gateway.logger, clientserver.logger
+_PY4J = java_gateway.__file__, clientserver.__file__
 #: A JVM doesn't say why it ends; the usual reason is that the system is short of memory and kills it.
 _ENDED = (
     "Spark's Java process ended before the answer was there. If the system killed it for want of memory (`dmesg` says "
@@ -32,7 +37,10 @@ _ENDED = (
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """Turns Spark's errors into this package's."""
+    """Turns Spark's errors into this package's; what Py4J raises it doesn't log besides."""
+    broken = _BrokenConnections()
+    for logger in _LOGGERS:
+        logger.addFilter(broken)
     try:
         yield
     except PySparkException as error:
@@ -40,7 +48,23 @@ def sentences() -> Iterator[None]:
     except Py4JJavaError as error:
         raise _of_java(str(error.java_exception.toString())) from error
     except LOST as error:
+        if type(error) is Py4JError and not broken.is_any:  # a JVM has answered that there is no such method
+            raise
         raise ConfigurationError(_ENDED) from error
+    finally:
+        for logger in _LOGGERS:
+            logger.removeFilter(broken)
+
+
+class _BrokenConnections(logging.Filter):
+    """Leaves out what Py4J logs where a connection breaks, with a traceback."""
+
+    is_any = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        is_one = record.pathname in _PY4J
+        self.is_any |= is_one
+        return not is_one
 
 
 def _of_java(text: str) -> ConfigurationError:

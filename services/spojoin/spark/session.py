@@ -54,5 +54,4 @@ def _master(master: str | None) -> str | None:
 def _start(master: str | None, settings: dict[str, str]) -> SparkSession:
     if master is not None and is_local(master):
         return local_spark(_NAME, master, _LOCAL_SETTINGS | settings, log_level="off")
-    builder = SparkSession.builder.appName(_NAME)
-    return started(builder if master is None else builder.master(master), SESSION_SETTINGS | settings)
+    return started(_NAME, master, SESSION_SETTINGS | settings)
