@@ -60,9 +60,10 @@ def started(name: str, master: str | None, settings: Mapping[str, str]) -> Spark
 
     master: None for the one that `spark-submit` says
     """
-    conf = SparkConf().setAppName(name).setAll(list(settings.items()))
+    conf = SparkConf().setAppName(name)
     if master is not None:
         conf.setMaster(master)
+    conf.setAll(list(settings.items()))  # last: a setting may name another master
     try:
         with _interrupt_kept():
             SparkContext.getOrCreate(conf)
