@@ -24,9 +24,6 @@ controller.listener.names=CONTROLLER
 listener.security.protocol.map={protocol}:{protocol},CONTROLLER:{protocol}
 controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
 log.dirs={data}
-# after a crash the node waits this long for its former self to time out
-broker.session.timeout.ms=2000
-broker.heartbeat.interval.ms=500
 # one node: every internal topic has one replica, and one partition is enough
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1

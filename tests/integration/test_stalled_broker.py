@@ -1,0 +1,42 @@
+"""A broker on a busy machine stays the leader of its partitions, though it stands still for seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from loadgen.load.connection import Connection
+from spojoin.local.cluster import LocalCluster
+
+pytestmark = pytest.mark.integration
+
+STALL_S = 4.0
+#: a session that has timed out is noticed within a quarter of a second
+NOTICED_S = 2.0
+
+
+def leader_epoch(admin: AdminClient, topic: str) -> int:
+    """How often the partition has found a leader."""
+    (found,) = admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.latest()}, request_timeout=10).values()
+    epoch = found.result().leader_epoch
+    assert epoch is not None
+    return epoch
+
+
+def test_a_stall_takes_no_partition_from_the_only_broker(own_cluster: LocalCluster, unique: str) -> None:
+    broker = own_cluster.broker
+    with Connection(broker.bootstrap).opened() as log:
+        log.create_topics({unique: 1})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    before = leader_epoch(admin, unique)
+    assert broker.pid is not None
+    os.kill(broker.pid, signal.SIGSTOP)
+    time.sleep(STALL_S)
+    os.kill(broker.pid, signal.SIGCONT)
+    time.sleep(NOTICED_S)
+    assert leader_epoch(admin, unique) == before
