@@ -31,7 +31,7 @@ run: $(READY) ## real flights from PySpark through Kafka and all services, check
 test: lint ## every test, after ruff and mypy
 	$(BIN)/python -m pytest tests/unit -n 3
 	$(BIN)/python -m pytest tests/simulation -n 2
-	$(BIN)/python -m pytest tests/integration -m "not alone" -n 3 --dist loadfile -rs
+	$(BIN)/python -m pytest tests/integration -m "not alone" -n 2 --dist loadfile -rs
 	$(BIN)/python -m pytest tests/integration -m alone
 
 fuzz: $(READY) ## search for new counterexamples of the properties, ten times as many as tests look at, then mutate FRAMES=10000000 messages

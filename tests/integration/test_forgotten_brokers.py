@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from loadgen.load.connection import Connection
 from loadgen.load.kafka_sender import KafkaSender
+from spojoin.local.broker import LocalBroker
 from spojoin.local.cluster import LocalCluster
 from spojoin.ports import kafka_brokers
 from spojoin.ports.interfaces import AmbiguousAppend, LogPartition
@@ -80,43 +80,42 @@ def test_a_new_client_sends_what_the_last_one_had_not_delivered(own_cluster: Loc
     log.close()
 
 
-@pytest.fixture
-def cut_off(own_cluster: LocalCluster, unique: str) -> Iterator[KafkaSender]:
-    """A sender whose client has lost its brokers, with `EACH` messages delivered to each partition and as many not."""
-    connection = Connection(own_cluster.broker.bootstrap)
+def delivering(broker: LocalBroker, topic: str) -> KafkaSender:
+    """A sender that has delivered `EACH` messages to each partition."""
+    connection = Connection(broker.bootstrap)
     log, sender = connection.log(), KafkaSender(connection)
-    log.create_topics({unique: PARTITIONS})
+    log.create_topics({topic: PARTITIONS})
     log.close()
-    send(sender, unique, 0, EACH)
+    send(sender, topic, 0, EACH)
     sender.flush(60)
-    own_cluster.broker.kill()
-    send(sender, unique, EACH, 2 * EACH)
-    forget(sender)
-    yield sender
-    sender.close()
+    return sender
 
 
-@pytest.mark.parametrize("written", [0, 1, EACH])
-def test_what_was_written_without_an_answer_is_not_sent_again(
-    own_cluster: LocalCluster, unique: str, cut_off: KafkaSender, written: int, monkeypatch: pytest.MonkeyPatch
+def test_what_the_log_has_got_meanwhile_is_not_sent_again_and_another_writer_is_reported(
+    own_cluster: LocalCluster, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cut_off, "_end", lambda target: cut_off._begins[target] + EACH + written)
-    send(cut_off, unique, 2 * EACH, 2 * EACH)
-    own_cluster.broker.start()
-    cut_off.flush(60)
-    for partition in range(PARTITIONS):
-        found = read(cut_off._log, unique, partition)
-        assert found == wanted((0, EACH)) + wanted((EACH, 2 * EACH))[written:]
-
-
-@pytest.mark.parametrize("written", [-1, EACH + 1])
-def test_another_writer_in_a_partition_is_reported(
-    own_cluster: LocalCluster, unique: str, cut_off: KafkaSender, written: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cut_off, "_end", lambda target: cut_off._begins[target] + EACH + written)
-    with pytest.raises(AmbiguousAppend, match="has another writer"):
-        send(cut_off, unique, 2 * EACH, 3 * EACH)
-    own_cluster.broker.start()
+    broker = own_cluster.broker
+    senders = {written: delivering(broker, f"{unique}.{written}") for written in (-1, 0, 1, EACH, EACH + 1)}
+    broker.kill()
+    for written, sender in senders.items():
+        topic = f"{unique}.{written}"
+        send(sender, topic, EACH, 2 * EACH)
+        forget(sender)
+        begins = dict(sender._begins)
+        monkeypatch.setattr(sender, "_end", lambda target, b=begins, w=written: b[target] + EACH + w)
+        if 0 <= written <= EACH:
+            send(sender, topic, 2 * EACH, 2 * EACH)
+        else:
+            with pytest.raises(AmbiguousAppend, match="has another writer"):
+                send(sender, topic, 2 * EACH, 3 * EACH)
+    broker.start()
+    for written in (0, 1, EACH):
+        senders[written].flush(60)
+        for partition in range(PARTITIONS):
+            found = read(senders[written]._log, f"{unique}.{written}", partition)
+            assert found == wanted((0, EACH)) + wanted((EACH, 2 * EACH))[written:]
+    for sender in senders.values():
+        sender.close()
 
 
 def take(reader: KafkaReader, source: LogPartition, end: int) -> list[bytes]:

@@ -16,6 +16,7 @@ from tests.support.served import SIZES, served
 pytestmark = pytest.mark.integration
 
 PREDICATES, PACE_S = 2, 0.03
+JOINERS_ALONE = "router+permutation+pojoin+logical-and+sink"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,9 @@ def test_predicates_are_shared_among_any_number_of_joiners(
         return running.measured(name, "spojoin_state_tuples") > 0
 
     with (
-        served(cluster, tmp_path, text, 1, SIZES, without=(Role.PREDICTOR,), joiners=joiners) as running,
+        served(
+            cluster, tmp_path, text, 1, SIZES, without=(Role.PREDICTOR,), joiners=joiners, packing=JOINERS_ALONE
+        ) as running,
         ThreadPoolExecutor() as pool,
     ):
         names = [name for name in running.services if name.startswith(Role.MUTABLE)]

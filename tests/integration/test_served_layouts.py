@@ -17,7 +17,7 @@ from spojoin.local.cluster import LocalCluster
 from spojoin.model import Query
 from spojoin.protocol.topology import BATCH_ROLES, Role, Topic, topic_name
 from tests.support.readings import QUERY, TUPLES, expected, feed
-from tests.support.served import SIZES, served
+from tests.support.served import SIZES, WORKERS_ALONE, served
 
 pytestmark = pytest.mark.integration
 
@@ -44,7 +44,10 @@ def test_no_result_misses_a_killed_worker(
     text += f"layout: {{name: {layout}, workers: {WORKERS}}}\n"
     without = () if layout == "sta" else (Role.PREDICTOR,)
     bootstrap, stop = cluster.broker.bootstrap, threading.Event()
-    with served(cluster, tmp_path, text, WORKERS, SIZES, without=without) as running, ThreadPoolExecutor() as pool:
+    with (
+        served(cluster, tmp_path, text, WORKERS, SIZES, without=without, packing=WORKERS_ALONE) as running,
+        ThreadPoolExecutor() as pool,
+    ):
         assert not [name for name in running.services if name.startswith(tuple(BATCH_ROLES))]
         try:
             feeding = pool.submit(feed, bootstrap, running.topics["readings"], stop, PACE_S)

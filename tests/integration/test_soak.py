@@ -12,7 +12,7 @@ from loadgen.chaos.silence_session import measure
 from loadgen.chaos.soak_options import SoakOptions
 from loadgen.chaos.soak_session import soak_services
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 
 def test_a_standby_takes_over_servers_are_struck_and_the_silence_is_measured(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ PATIENCE_S = 300
 SIZES = {"frame_tuples": "256", "batch_tuples": "500", "credits_frames": "32"}
 #: A packing of few processes, of which the sink is one: to kill where packings don't matter.
 SINK_ALONE = "router+mutable+permutation+pojoin+logical-and"
+#: The same where workers are to die, of a layout without batches.
+WORKERS_ALONE = "router+logical-and+sink"
 #: The columns of a self join's counts.
 COUNTS = ("seq", "key", "as_left", "as_right")
 
