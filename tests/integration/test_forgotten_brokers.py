@@ -57,12 +57,19 @@ def wanted(*parts: tuple[int, int]) -> list[tuple[bytes, int]]:
     return [(value, 1_000 + first) for first, end in parts for value in numbers(first, end)]
 
 
-def test_a_new_client_sends_what_the_last_one_had_not_delivered(own_cluster: LocalCluster, unique: str) -> None:
-    connection = Connection(own_cluster.broker.bootstrap)
+def delivering(broker: LocalBroker, topic: str) -> KafkaSender:
+    """A sender that has delivered `EACH` messages to each partition."""
+    connection = Connection(broker.bootstrap)
     log, sender = connection.log(), KafkaSender(connection)
-    log.create_topics({unique: PARTITIONS})
-    send(sender, unique, 0, EACH)
+    log.create_topics({topic: PARTITIONS})
+    log.close()
+    send(sender, topic, 0, EACH)
     sender.flush(60)
+    return sender
+
+
+def test_a_new_client_sends_what_the_last_one_had_not_delivered(own_cluster: LocalCluster, unique: str) -> None:
+    sender = delivering(own_cluster.broker, unique)
     send(sender, unique, EACH, 2 * EACH)  # of these the broker may have written some without saying so
     own_cluster.broker.kill()
     send(sender, unique, 2 * EACH, 3 * EACH)
@@ -74,21 +81,14 @@ def test_a_new_client_sends_what_the_last_one_had_not_delivered(own_cluster: Loc
     restart.join()
     sender.flush(60)
     assert sender._producer is not first
-    sender.close()
     for partition in range(PARTITIONS):
-        assert read(log, unique, partition) == wanted(*((EACH * n, EACH * (n + 1)) for n in range(4)))
-    log.close()
+        assert read(sender._log, unique, partition) == wanted(*((EACH * n, EACH * (n + 1)) for n in range(4)))
+    sender.close()
 
 
-def delivering(broker: LocalBroker, topic: str) -> KafkaSender:
-    """A sender that has delivered `EACH` messages to each partition."""
-    connection = Connection(broker.bootstrap)
-    log, sender = connection.log(), KafkaSender(connection)
-    log.create_topics({topic: PARTITIONS})
-    log.close()
-    send(sender, topic, 0, EACH)
-    sender.flush(60)
-    return sender
+def pretend_written(monkeypatch: pytest.MonkeyPatch, sender: KafkaSender, written: int) -> None:
+    """Let each partition end `written` messages after those that were delivered."""
+    monkeypatch.setattr(sender, "_end", lambda target: sender._begins[target] + EACH + written)
 
 
 def test_what_the_log_has_got_meanwhile_is_not_sent_again_and_another_writer_is_reported(
@@ -101,8 +101,7 @@ def test_what_the_log_has_got_meanwhile_is_not_sent_again_and_another_writer_is_
         topic = f"{unique}.{written}"
         send(sender, topic, EACH, 2 * EACH)
         forget(sender)
-        begins = dict(sender._begins)
-        monkeypatch.setattr(sender, "_end", lambda target, b=begins, w=written: b[target] + EACH + w)
+        pretend_written(monkeypatch, sender, written)
         if 0 <= written <= EACH:
             send(sender, topic, 2 * EACH, 2 * EACH)
         else:
@@ -126,15 +125,9 @@ def take(reader: KafkaReader, source: LogPartition, end: int) -> list[bytes]:
 
 
 def test_a_reader_goes_on_by_a_new_client(own_cluster: LocalCluster, unique: str) -> None:
-    log, going, paused = (
-        Connection(own_cluster.broker.bootstrap).log(),
-        LogPartition(unique, 0),
-        LogPartition(unique, 1),
-    )
-    log.create_topics({unique: PARTITIONS})
-    sender, reader = KafkaSender(Connection(own_cluster.broker.bootstrap)), log.reader()
-    send(sender, unique, 0, EACH)
-    sender.flush(60)
+    going, paused = LogPartition(unique, 0), LogPartition(unique, 1)
+    sender, log = delivering(own_cluster.broker, unique), Connection(own_cluster.broker.bootstrap).log()
+    reader = log.reader()
     reader.open(going, 0)
     assert take(reader, going, 20) == numbers(0, 20)
     reader.open(paused, 7)

@@ -24,6 +24,7 @@ controller.listener.names=CONTROLLER
 listener.security.protocol.map={protocol}:{protocol},CONTROLLER:{protocol}
 controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
 log.dirs={data}
+# broker.session.timeout.ms keeps its default: a shorter one takes all partitions from a broker that stalls for as long
 # one node: every internal topic has one replica, and one partition is enough
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
