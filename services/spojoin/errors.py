@@ -37,14 +37,17 @@ class QueryError(ConfigurationError):
     """A mistake in a query; `line` is its 1-based line in the file, or None where no line applies.
 
     column: the 1-based column where the line is a `Place`, as all places in a statement are; else None
+    instead: the whole statement put right, where that can be said; it ends the message
     """
 
-    def __init__(self, message: str, line: int | None = None) -> None:
+    def __init__(self, message: str, line: int | None = None, *, instead: str | None = None) -> None:
         column = line.column if isinstance(line, Place) else None
         where = f"line {line}" if column is None else f"line {line}, column {column}"
-        super().__init__(message if line is None else f"{where}: {message}")
+        said = message if line is None else f"{where}: {message}"
+        super().__init__(said if instead is None else f"{said}; write: {instead}")
         self.line = line
         self.column = column
+        self.instead = instead
 
 
 class BadData(SpoJoinError):
