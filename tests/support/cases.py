@@ -1,0 +1,185 @@
+"""Cases that users report: input, statement, and the right answer or the refusal's words, one YAML file each.
+
+`tests/cases/README.md` says what a file may hold. Values are compared by what they are: 1 and 1.0 are one number, and
+`2024-03-01T10:00:00Z` is a moment however its zone is written; a moment without a zone is another value.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+FOLDER = Path(__file__).parents[1] / "cases"
+
+_DECIMAL = re.compile(r"decimal(128|256)?\((\d+), *(-?\d+)\)")
+_ZONED = re.compile(r"timestamp\[(\w+), *(?:tz=)?([^\]]+)\]")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?")
+_KNOWN = {
+    "about",
+    "like",
+    "inputs",
+    "statement",
+    "options",
+    "doors",
+    "query",
+    "answer",
+    "rejected",
+    "refused",
+    "instead",
+    "noted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WayOut:
+    """What a refusal proposes: a statement, options, or both."""
+
+    statement: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case.
+
+    statements: all of them mean the same; answer: the rows in order, None where the case only says what is refused
+    rejected: refused rows by reason; refused: words of the refusal, none where there is an answer at once
+    noted: words that are said beside the answer; query: options of a query file; doors: by name, see the tests
+    """
+
+    name: str
+    inputs: Mapping[str, Any]
+    statements: tuple[str, ...]
+    options: Mapping[str, Any]
+    doors: tuple[str, ...]
+    query: Mapping[str, Any]
+    answer: list[dict[str, Any]] | None
+    rejected: Mapping[str, int]
+    refused: tuple[str, ...]
+    instead: WayOut | None
+    noted: tuple[str, ...]
+
+
+def cases() -> Iterator[Case]:
+    """All of them, by name."""
+    for path in sorted(FOLDER.rglob("*.yaml")):
+        yield read_case(path)
+
+
+def read_case(path: Path) -> Case:
+    """The case of a file."""
+    typed = yaml.safe_load(path.read_text(encoding="utf-8"))
+    unknown = set(typed) - _KNOWN
+    assert not unknown, f"{path}: {unknown}"
+    assert typed.keys() & {"answer", "refused"}, f"{path} says neither answer nor refusal"
+    instead = typed.get("instead")
+    return Case(
+        str(path.relative_to(FOLDER).with_suffix("")),
+        typed.get("inputs") or {},
+        _texts(typed["statement"]),
+        typed.get("options") or {},
+        tuple(typed.get("doors") or ("sql", "python", "frames")),
+        typed.get("query") or {},
+        typed.get("answer"),
+        typed.get("rejected") or {},
+        _texts(typed.get("refused") or ()),
+        None if instead is None else WayOut(instead.get("statement"), instead.get("options") or {}),
+        _texts(typed.get("noted") or ()),
+    )
+
+
+def _texts(said: str | Sequence[str]) -> tuple[str, ...]:
+    return (said,) if isinstance(said, str) else tuple(said)
+
+
+def write_inputs(case: Case, folder: Path) -> None:
+    """The case's files, by the names that its statement has."""
+    for name, content in case.inputs.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            path.write_bytes(content.encode())
+        elif "columns" in content:
+            _write_table(path, content)
+        elif "base64" in content:
+            path.write_bytes(base64.b64decode(content["base64"]))
+        else:
+            path.write_bytes(content["text"].encode(content.get("encoding", "utf-8")))
+
+
+def _write_table(path: Path, content: Mapping[str, Any]) -> None:
+    table = table_of(content)
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, **content.get("write", {}))
+        return
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+
+
+def table_of(content: Mapping[str, Any]) -> pa.Table:
+    """The rows of an input that says its columns."""
+    types = {name: arrow_type(str(text)) for name, text in content["columns"].items()}
+    rows = list(zip(*content["rows"], strict=True)) if content["rows"] else [[] for _ in types]
+    return pa.table(
+        {name: _array(values, kind) for (name, kind), values in zip(types.items(), rows, strict=True)},
+    )
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """An Arrow type by its name."""
+    if match := _DECIMAL.fullmatch(text):
+        digits = int(match[2]), int(match[3])
+        return pa.decimal256(*digits) if match[1] == "256" else pa.decimal128(*digits)
+    if match := _ZONED.fullmatch(text):
+        return pa.timestamp(match[1], match[2])
+    return pa.dictionary(pa.int32(), pa.string()) if text == "dictionary" else pa.type_for_alias(text)
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array[Any]:
+    if any(isinstance(value, str) for value in values) and not pa.types.is_string(kind):
+        return pa.array(values, pa.string()).cast(kind)
+    if pa.types.is_decimal(kind):
+        return pa.array([None if value is None else Decimal(str(value)) for value in values], kind)
+    return pa.array(values, kind)
+
+
+def canonical(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
+    """Rows whose values are equal where they are the same."""
+    return [{name: _canonical(value) for name, value in row.items()} for row in rows]
+
+
+def _canonical(value: Any) -> object:
+    if isinstance(value, str) and _MOMENT.fullmatch(value):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, date):
+        return _moment(value)
+    if isinstance(value, dict):
+        return {name: _canonical(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_canonical(each) for each in value]
+    return _as_json(value)
+
+
+def _moment(value: date) -> tuple[str, datetime]:
+    at = value if isinstance(value, datetime) else datetime.combine(value, time())
+    return "moment", at if at.tzinfo is None else at.astimezone(UTC)
+
+
+def _as_json(value: Any) -> object:
+    """A value as JSON lines have it."""
+    if isinstance(value, time | timedelta):
+        return str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    is_nan = isinstance(value, float | Decimal) and value != value  # noqa: PLR0124
+    return None if is_nan else value
