@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
 import pyarrow as pa
 
-from spojoin.embedded.inputs import balanced, open_inputs
+from spojoin.embedded.inputs import InputFile, balanced, open_inputs
 from spojoin.embedded.kafka_only import check_no_envelope, check_no_results
 from spojoin.embedded.writers import TEXT_ROWS, json_lines
 from spojoin.errors import ConfigurationError
@@ -73,25 +73,46 @@ def current_generation(log: Log[bytes], query: str) -> int:
     return GenerationsTopic(log, query).read().current_number
 
 
-def send_files(query: Query, paths: Mapping[str, Path], settings: Settings) -> dict[str, int]:
-    """Append the files' rows to the input topics, partitions in turn; returns the rows sent to each topic."""
+@dataclass(slots=True)
+class Sent:
+    """What became of files' lines: the rows sent to each topic, and those left out because they are no rows.
+
+    first: a sentence about the first of these
+    """
+
+    rows: dict[str, int]
+    malformed: int = 0
+    first: str = ""
+
+    def leave_out(self, file: InputFile, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch that `file` gave last, without what is no row."""
+        if not file.refused:
+            return batch
+        row, why = next(iter(file.refused.items()))
+        self.first = self.first or f"{file.stream.name}, position {file.rows - batch.num_rows + row}: {why}"
+        self.malformed += len(file.refused)
+        return batch.take(pa.array([at for at in range(batch.num_rows) if at not in file.refused], pa.int64()))
+
+
+def send_files(query: Query, paths: Mapping[str, Path], settings: Settings) -> Sent:
+    """Append the files' rows to the input topics, partitions in turn."""
     query = _without_table(query, paths)
     check_no_envelope(query)
     check_no_results(query, paths)
     log = KafkaLog(kafka_of(settings))
     names = {stream.name: settings.input_topics.get(stream.name, source_topic(stream)) for stream in query.streams}
     partitions = {stream: _partitions(log, name) for stream, name in names.items()}
-    sent = dict.fromkeys(names.values(), 0)
+    sent = Sent(dict.fromkeys(names.values(), 0))
     writer = log.writer()
     try:
         for file, batch in balanced(open_inputs(query, paths)):
             if batch is None:
                 continue
-            topic = names[file.stream.name]
-            for message in _messages(batch):
-                partition = sent[topic] // MESSAGE_ROWS % partitions[file.stream.name]
+            topic, rows = names[file.stream.name], sent.leave_out(file, batch)
+            for message in _messages(rows):
+                partition = sent.rows[topic] // MESSAGE_ROWS % partitions[file.stream.name]
                 writer.append(LogPartition(topic, partition), message, ((CONTENT_TYPE, ARROW_STREAM),))
-            sent[topic] += batch.num_rows
+            sent.rows[topic] += rows.num_rows
         writer.flush(FLUSH_TIMEOUT_S)
     finally:
         writer.close()

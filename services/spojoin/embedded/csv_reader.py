@@ -7,7 +7,7 @@ columns of other types also know the spellings of a missing value.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -67,25 +67,42 @@ class CsvReader(TextReader):
     @reading_with_sentences
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Batches of about BLOCK_BYTES of text."""
+        position = yield from self._rows(self.schema.names, 0)
+        if position is not None:
+            self._raw.seek(0)
+            yield from self._rows([*dict.fromkeys(self.found)], position)
+
+    def _rows(self, names: list[str], first: int) -> Generator[pa.RecordBatch, None, int | None]:
+        """The rows from position `first` on, of the columns `names`.
+
+        Gives a position where rows are left: there is text that isn't UTF-8, which may stand in any other column.
+        """
         position = 0
         is_whole = False
         bad: dict[int, str] = {}
         text = Utf8Stream(self._open(), self._end_line)
-        for batch in _csv_batches(text, self.schema.names, self._delimiter, _remember_in(bad)):
+        for batch in _csv_batches(text, names, self._delimiter, _remember_in(bad)):
+            if text.has_marks and len(names) < len({*self.found}):
+                return position
             whole = _with_gaps(batch, position, sorted(bad))
-            self._note_malformed({at: bad.pop(at) for at in sorted(bad) if at < position + whole.num_rows})
+            self._note_malformed({at: bad.pop(at) for at in sorted(bad) if at < position + whole.num_rows}, first)
             is_whole = whole.num_rows > 0 and whole.column(0)[-1].as_py() == self._end
             rows = whole.slice(0, whole.num_rows - is_whole)
-            if text.has_marks and (marked := marked_cells(rows)):
-                rows = self._refused(rows, position, marked)
             position += rows.num_rows
+            if position <= first:
+                continue
+            if text.has_marks and (marked := marked_cells(rows)):
+                rows = self._refused(rows, position - rows.num_rows, marked)
             yield self._cleaned(rows)
         if not is_whole:
             at = max([position - 1, *bad])
             raise BadData(f"{self.path}: a quote is opened in the row at position {at} and never closed; close it")
+        return None
 
-    def _note_malformed(self, lines: Mapping[int, str]) -> None:
+    def _note_malformed(self, lines: Mapping[int, str], first: int) -> None:
         for position, line in lines.items():
+            if position < first:
+                continue
             text = unmarked(line)
             self.malformed[position] = text.decode(errors="replace")
             if is_marked(line):
@@ -106,9 +123,16 @@ class CsvReader(TextReader):
 def first_rows(path: Path, delimiter: str, names: list[str]) -> pa.RecordBatch:
     """The first block of a file as text, with the columns in `names`, each of which stands once."""
     with naming_the_file(path), pa.input_stream(str(path)) as file:
-        batches = _csv_batches(Utf8Stream(file), names, delimiter, _skip)
+        text = Utf8Stream(file)
+        batches = _csv_batches(text, names, delimiter, _skip)
         empty = pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(names), names=names)
-        return next(batches, empty) if names else empty
+        rows = next(batches, empty) if names else empty
+        return rows.filter(_has_no_mark(rows)) if text.has_marks else rows
+
+
+def _has_no_mark(rows: pa.RecordBatch) -> pa.BooleanArray:
+    marked = marked_cells(rows)
+    return pa.array([row not in marked for row in range(rows.num_rows)], pa.bool_())
 
 
 def csv_header(path: Path, delimiter: str) -> list[str]:

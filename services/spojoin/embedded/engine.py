@@ -7,7 +7,7 @@ once; all others wait their turn, frames behind what earlier ones have led to.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 
@@ -149,13 +149,16 @@ class Engine:
         """Machines that read a topic; matches pass to the sink at once."""
         return 1 if topic is Topic.MATCHES else len(self._readers.get(topic, ()))
 
-    def feed(self, stream: int | str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def feed(
+        self, stream: int | str, batch: pa.RecordBatch, malformed: Mapping[int, str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Take rows of one stream and yield the results that are ready; exhaust the iterator before feeding more.
 
         Helpers go on with the last frames meanwhile: what they find comes with the next call, or with `wait`.
+        malformed: by position in the batch, why what stands there is no row; it is refused
         """
         number = self._number(stream)
-        rows = self._rows(number, batch)
+        rows = self._rows(number, batch, malformed or {})
         yield from self._run(self._router.on_rows(number, 0, rows), LANES_AHEAD)
 
     def load(self, table: pa.RecordBatch, named: str) -> Iterator[pa.RecordBatch]:
@@ -221,8 +224,8 @@ class Engine:
             return names.index(stream)
         return stream
 
-    def _rows(self, stream: int, batch: pa.RecordBatch) -> Rows:
-        found = extract(self._inputs[stream], batch, self.query.needs_time, stream)
+    def _rows(self, stream: int, batch: pa.RecordBatch, malformed: Mapping[int, str]) -> Rows:
+        found = extract(self._inputs[stream], batch, self.query.needs_time, stream, malformed)
         first = self._fed[stream]
         self._fed[stream] += batch.num_rows
         positions = found.kept + first

@@ -17,15 +17,17 @@ def fed(engine: Engine, files: Sequence[InputFile]) -> Iterator[tuple[InputFile,
         if file.stream.table is not None:
             yield file, engine.load(whole(file), f"table {file.stream.name}, {file.reader.path}")
     for file, batch in balanced([file for file in files if file.stream.table is None]):
-        yield file, engine.end(file.index) if batch is None else engine.feed(file.index, batch)
+        yield file, engine.end(file.index) if batch is None else engine.feed(file.index, batch, file.refused)
 
 
 def whole(file: InputFile) -> pa.RecordBatch:
     """All rows of a file. Raises BadData where a line is none."""
-    batches = list(iter(file.read, None))
-    for row, text in file.reader.malformed.items():
-        why = file.reader.malformed_because.get(row, f"'{text}' is no row of it")
-        raise BadData(f"table {file.stream.name}, {file.reader.path}, row {row}: {why}: a table is taken as a whole")
+    batches = []
+    while (batch := file.read()) is not None:
+        for row, why in file.refused.items():
+            at = file.rows - batch.num_rows + row
+            raise BadData(f"table {file.stream.name}, {file.reader.path}, row {at}: {why}: a table is taken as a whole")
+        batches.append(batch)
     return one_batch(batches, file.reader.schema)
 
 

@@ -56,6 +56,13 @@ class Reader(ABC):
     def fraction(self) -> float:
         """About how much of the file has been read, 0 to 1."""
 
+    def why_malformed(self, first: int, rows: int) -> dict[int, str]:
+        """Why some of the `rows` lines from position `first` on are no rows, by their places among these."""
+        plain = f"the line is no row with the columns of {self.path.name}"
+        return {
+            at - first: self.malformed_because.get(at, plain) for at in self.malformed if first <= at < first + rows
+        }
+
     def _without_bad_text(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
         """The batch with nulls in the rows in which some text isn't UTF-8; `first` is the position of its first row."""
         bad = cells_not_utf8(batch)

@@ -27,7 +27,10 @@ _BEGINNING = -(2**63)
 
 @dataclass(slots=True)
 class InputFile:
-    """One stream's file while it is read; rows and times cover what `read` has returned."""
+    """One stream's file while it is read; rows and times cover what `read` has returned.
+
+    refused: of what `read` has returned last, why some of it is no row, by position in the batch
+    """
 
     index: int
     stream: Stream
@@ -40,6 +43,7 @@ class InputFile:
     last_time_us: int | None = None
     kept: deque[pa.RecordBatch] = field(default_factory=deque)
     is_done: bool = False
+    refused: Mapping[int, str] = field(default_factory=dict)
 
     def read(self) -> pa.RecordBatch | None:
         """The next rows, or None at the end of the file."""
@@ -51,6 +55,7 @@ class InputFile:
             batch = with_key_type(batch, self.stream.key, self.key_type, str(self.reader.path))
         if self.needs_time and self.stream.time_column:
             self._note_times(batch, self.stream.time_column)
+        self.refused = self.reader.why_malformed(self.rows, batch.num_rows)
         self.rows += batch.num_rows
         self._keep(batch)
         return batch

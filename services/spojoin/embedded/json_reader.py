@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +68,13 @@ class JsonLinesReader(TextReader):
             yield batch
 
     def _parsed(self, block: bytes) -> pa.RecordBatch | None:
-        """The block, or None if any of its lines or cells doesn't fit its declaration."""
-        if not is_utf8(block):
+        """The block, or None if any of its lines or cells doesn't fit its declaration.
+
+        A line from brace to brace can't be continued by the next one, as no JSON value holds `}` and then `{`: where
+        there are as many rows as such lines, each line is one.
+        """
+        lines = _lines_from_brace_to_brace(block)
+        if not lines or not is_utf8(block):
             return None
         try:
             table: pa.Table = _read_json(
@@ -79,11 +84,11 @@ class JsonLinesReader(TextReader):
             )
         except pa.ArrowInvalid:
             return None
-        return table.combine_chunks().to_batches()[0] if table.num_rows else None
+        return table.combine_chunks().to_batches()[0] if table.num_rows == lines else None
 
     def _by_line(self, block: bytes, first: int) -> pa.RecordBatch:
         lines = [line for line in block.splitlines() if line.strip()]
-        rows = [_object(line) for line in lines]
+        rows = [_object(line, self.schema.names) for line in lines]
         self.malformed |= {first + at: lines[at].decode(errors="replace") for at, row in enumerate(rows) if row is None}
         self.malformed_because |= {first + at: self._why(lines[at]) for at, row in enumerate(rows) if row is None}
         columns = [pa.array([_text((row or {}).get(name)) for row in rows], pa.string()) for name in self.schema.names]
@@ -93,6 +98,8 @@ class JsonLinesReader(TextReader):
         if not is_utf8(line):
             cell = json_cell_not_utf8(line)
             return f"its text isn't UTF-8; {HOW_TO_RECODE}" if cell is None else cell.sentence(self.path)
+        if _object(line) is not None:
+            return f"a field stands twice in one object: {line[:SHOWN_BYTES].decode(errors='replace')!r}"
         return (
             f"the line is no JSON object of whole text; it begins with {line[:SHOWN_BYTES].decode(errors='replace')!r}"
         )
@@ -111,15 +118,45 @@ def _lines(file: pa.NativeFile, path: Path) -> ByteSource:
     return ArrayOrLines(file, path) if is_json else file
 
 
-def _object(line: bytes) -> dict[str, object] | None:
-    """The line's object with its numbers as text, or None where there is none."""
+class _Fields(dict[str, object]):
+    """A JSON object that knows how its fields are written."""
+
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
+        super().__init__(pairs)
+        self._written = [name for name, _ in pairs]
+
+    def has_twice(self, names: Sequence[str]) -> bool:
+        """Whether a field of one of these names stands more than once."""
+        return len(self._written) > len(self) and any(self._written.count(name) > 1 for name in names)
+
+
+def _object(line: bytes, once: Sequence[str] = ()) -> dict[str, object] | None:
+    """The line's object with its numbers as text, or None where there is none, or a field of `once` stands twice."""
     try:
         row = json.loads(
-            line.decode("utf-8-sig"), parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=JsonNumber
+            line.decode("utf-8-sig"),
+            parse_float=JsonNumber,
+            parse_int=JsonNumber,
+            parse_constant=JsonNumber,
+            object_pairs_hook=_Fields if once else None,
         )
     except (ValueError, RecursionError):
         return None
+    if isinstance(row, _Fields) and row.has_twice(once):
+        return None
     return row if isinstance(row, dict) and _is_text(row) else None
+
+
+def _lines_from_brace_to_brace(block: bytes) -> int:
+    """How many lines that are not blank a block has, 0 where one doesn't begin with `{` and end with `}`."""
+    text = block.strip()
+    ends = text.count(b"\n")
+    if not (text.startswith(b"{") and text.endswith(b"}")):
+        return 0
+    if text.count(b"}\n{") == ends or text.count(b"}\r\n{") == ends:
+        return ends + 1
+    lines = [stripped for line in text.splitlines() if (stripped := line.strip())]
+    return len(lines) if all(line[:1] == b"{" and line[-1:] == b"}" for line in lines) else 0
 
 
 def _is_text(row: dict[str, object]) -> bool:

@@ -38,6 +38,9 @@ from spojoin.query.side_program import SideProgram, SideValues
 from spojoin.query.times import read_times_us
 from spojoin.query.typed import read_values
 
+#: The reason of what stands in the place of a row and is none.
+MALFORMED = "malformed"
+_NONE: Mapping[int, str] = {}
 _SAFE_MAGNITUDE = 2.0**62  # half of int64's: leaves room for the rounding of a sum of doubles
 
 
@@ -84,14 +87,19 @@ class Extractor:
         self._program = SideProgram(stream)
         self._payload = carried(stream)
 
-    def __call__(self, batch: pa.RecordBatch) -> Extracted:
+    def __call__(self, batch: pa.RecordBatch, malformed: Mapping[int, str] = _NONE) -> Extracted:
         """The batch's rows as codes, event times and keys.
 
-        Reasons of refused rows: null, nan, type, unit, overflow, time, expression. BadData where the batch lacks a
-        column that is used.
+        Reasons of refused rows: malformed, null, nan, type, unit, overflow, time, expression. BadData where the batch
+        lacks a column that is used.
+
+        malformed: by its position in the batch, why what stands there is no row
         """
         stream = self._stream
-        columns = _BatchColumns(stream, batch, Refusals(batch.num_rows))
+        refusals = Refusals(batch.num_rows)
+        for row, why in malformed.items():
+            refusals.add(row, MALFORMED, why)
+        columns = _BatchColumns(stream, batch, refusals)
         evaluation = self._program.run(batch.num_rows, columns.values, columns.refusals)
         made = [code_column(columns, key, evaluation.values) for key in stream.keys]
         times = columns.times_us(stream.time_column) if self._needs_time and stream.time_column else None
@@ -149,7 +157,9 @@ _RECENT_MAX = 16
 _recent: OrderedDict[tuple[int, bool, int], Extractor] = OrderedDict()
 
 
-def extract(stream: Stream, batch: pa.RecordBatch, needs_time: bool, number: int = 0) -> Extracted:
+def extract(
+    stream: Stream, batch: pa.RecordBatch, needs_time: bool, number: int = 0, malformed: Mapping[int, str] = _NONE
+) -> Extracted:
     """The rows of a batch, by the input's extractor; see `Extractor`."""
     key = id(stream), needs_time, number  # the extractor holds the stream, so that no other gets its id
     found = _recent.get(key)
@@ -157,7 +167,7 @@ def extract(stream: Stream, batch: pa.RecordBatch, needs_time: bool, number: int
         found = _recent[key] = Extractor(stream, needs_time, number)
         if len(_recent) > _RECENT_MAX:
             _recent.popitem(last=False)
-    return found(batch)
+    return found(batch, malformed)
 
 
 def forget_extractors() -> None:

@@ -99,8 +99,8 @@ def test_a_csv_row_that_is_not_utf8_is_refused_alone(tmp_path, monkeypatch, key,
     path.write_bytes("a,k,more\n1,grün,\n".encode() + "2,grün,\n3,x,ö\n4,ö,x,ö\n5,ok,\n".encode("latin-1"))
     reader, rows = read(path, key)
     nothing = {"a": None, "k": None}
-    assert rows == [{"a": "1", "k": "grün"}, nothing, {"a": "3", "k": "x"}, nothing, {"a": "5", "k": "ok"}]
-    assert reader.malformed == {1: "2,gr\ufffdn", 3: "4,\ufffd,x,\ufffd"}
+    assert rows == [{"a": "1", "k": "grün"}, nothing, nothing, nothing, {"a": "5", "k": "ok"}]
+    assert reader.malformed == {1: "2,gr\ufffdn,", 2: "3,x,\ufffd", 3: "4,\ufffd,x,\ufffd"}
     assert r"field k: b'gr\xfcn' in x.csv isn't UTF-8 text; save it as UTF-8" in reader.malformed_because[1]
     assert r"b'4,\xf6,x,\xf6' isn't UTF-8 text" in reader.malformed_because[3]
 

@@ -68,6 +68,8 @@ class SendOptions:
 def send(options: SendOptions) -> None:
     """Push the rows of files to a query's input topics, as Arrow batches.
 
+    Lines that are no rows are left out and counted, and the exit status is then 1.
+
     Example:
 
         spojoin send query.yaml -i trips=trips.csv --bootstrap 127.0.0.1:9092
@@ -79,7 +81,11 @@ def send(options: SendOptions) -> None:
 
         settings = load_settings(query_file=options.query, bootstrap_servers=options.bootstrap)
         sent = send_files(load_query(options.query), stream_files(options.inputs), settings)
-        typer.echo(", ".join(f"{rows:,} rows to {topic}" for topic, rows in sent.items()))
+        typer.echo(", ".join(f"{rows:,} rows to {topic}" for topic, rows in sent.rows.items()))
+        if sent.malformed:
+            sentence = f"{sent.malformed:,} lines are no rows and weren't sent (first: {sent.first})"
+            typer.echo(f"spojoin: {sentence}", err=True)
+            raise typer.Exit(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
