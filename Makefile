@@ -10,7 +10,7 @@ CONSTRAINTS := $(wildcard constraints.txt)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test fuzz campaign bench figures benchmark silence soak lint format audit clean images test-cluster kind-up minikube-up
+.PHONY: help setup run test versions fuzz campaign bench figures benchmark silence soak lint format audit clean images test-cluster kind-up minikube-up
 
 BASE_IMAGE ?= python:3.11-slim
 TAG        ?= dev
@@ -28,11 +28,14 @@ setup: $(READY) ## make the environment; the command is then .venv/bin/spojoin
 run: $(READY) ## real flights from PySpark through Kafka and all services, checked against the oracle (report/)
 	@$(BIN)/loadgen demo
 
-test: lint ## every test, after ruff and mypy
+test: lint versions ## every test, after ruff and mypy
 	$(BIN)/python -m pytest tests/unit -n 3
 	$(BIN)/python -m pytest tests/simulation -n 2
 	$(BIN)/python -m pytest tests/integration -m "not alone" -n 2 --dist loadfile -rs
 	$(BIN)/python -m pytest tests/integration -m alone
+
+versions: $(READY) ## core tests and README as pip installs them: oldest and newest versions that the bounds allow, Python 3.11 to 3.13
+	$(BIN)/python -m tests.support.versions
 
 fuzz: $(READY) ## search for new counterexamples of the properties, ten times as many as tests look at, then mutate FRAMES=10000000 messages
 	$(BIN)/python -m pytest tests/unit -n 2 --hypothesis-profile search

@@ -1,29 +1,69 @@
-"""Which functions an expression may call: deterministic ones of single values."""
+"""Which functions an expression may call: deterministic ones of single values, as each overload is declared."""
 
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Iterator
 
 import duckdb
 
-#: Deterministic by DuckDB's catalog, though they read the clock, the session or its files.
-_REFUSED = frozenset({"age", "getenv", "version", "current_user", "session_user", "user"})
-#: Macros and words of SQL that stand for such a function.
-_MACROS = frozenset(
-    {"current_role", "current_catalog", "current_localtime", "current_localtimestamp", "localtimestamp"}
-    | {"current_timestamp", "current_time", "current_date", "current_datetime", "localtime"}
+_CHANGES = "gives another value at each call, so that a restart would change results"
+_MOMENT = (
+    f"{_CHANGES}: write the moment as a constant, such as TIMESTAMP '2024-03-01 10:00:00' or DATE '2024-03-01'; "
+    "an open end is TIMESTAMP 'infinity' or DATE 'infinity'"
 )
+_READS_CLOCK = frozenset(
+    {"ago", "current_date", "current_datetime", "current_localtime", "current_localtimestamp", "current_time"}
+    | {"current_timestamp", "get_current_time", "get_current_timestamp", "localtime", "localtimestamp", "now", "today"}
+    | {"pg_conf_load_time", "pg_postmaster_start_time", "transaction_timestamp"}
+)
+#: Some releases call these deterministic, though they read the session, its files or how rows are held.
+_READS_SESSION = frozenset(
+    {"current_catalog", "current_role", "current_setting", "current_user", "get_block_size", "getenv", "getvariable"}
+    | {"session_user", "user", "vector_type", "version"}
+)
+_WAITS = frozenset({"pg_sleep", "sleep_ms"})
+_OF_TABLES = {"table", "table_macro", "pragma"}
+#: Volatile by the catalog, so that it isn't computed ahead; it only says why a row has no value.
+_FAILS_ALIKE = "error"
+#: Such an overload reads the session's time zone and nothing else, and that is UTC: see `engine.connected`.
+_ZONED = re.compile(r"WITH TIME ZONE|TIMESTAMPTZ|TIMETZ")
+_IN_QUOTES = re.compile(r"'[^']*'")
+_CALLED = re.compile(r'(\w+)"?\(')
+
+
+class _Known:
+    """What DuckDB's catalog says of a name: its kinds (scalar, aggregate, ...), and whether a call may change."""
+
+    def __init__(self) -> None:
+        self.kinds: set[str] = set()
+        self.is_volatile = False
+        self.definitions: list[str] = []
 
 
 @functools.cache
-def _catalog() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    """For each function its kinds (scalar, aggregate, ...) and stabilities, as DuckDB's catalog has them."""
+def _catalog() -> dict[str, _Known]:
     with duckdb.connect() as connection:
-        found = connection.execute(
-            "SELECT lower(function_name), list(DISTINCT function_type), list(DISTINCT stability) "
-            "FROM duckdb_functions() GROUP BY 1"
+        overloads = connection.execute(
+            "SELECT lower(function_name), function_type, stability, parameter_types::VARCHAR, return_type, "
+            "macro_definition FROM duckdb_functions()"
         ).fetchall()
-    return {name: (frozenset(kinds), frozenset(filter(None, stable))) for name, kinds, stable in found}
+    found: dict[str, _Known] = {}
+    for name, kind, stability, parameters, returned, definition in overloads:
+        known = found.setdefault(name, _Known())
+        known.kinds.add(kind)
+        known.is_volatile |= _is_volatile(name, stability, parameters or "[]", returned or "")
+        known.definitions += filter(None, [definition])
+    return found
+
+
+def _is_volatile(name: str, stability: str | None, parameters: str, returned: str) -> bool:
+    """Whether an overload's value may differ from call to call, where the session's time zone never does."""
+    if stability in (None, "CONSISTENT") or name == _FAILS_ALIKE:
+        return False
+    reads_zone = parameters != "[]" and _ZONED.search(parameters + returned) is not None
+    return stability != "CONSISTENT_WITHIN_QUERY" or not reads_zone
 
 
 def why_refused(name: str, arguments: int | None = None) -> str | None:
@@ -32,20 +72,38 @@ def why_refused(name: str, arguments: int | None = None) -> str | None:
     arguments: how many it is given, if that is known: age() of two times reads no clock
     """
     plain = name.lower()
-    if (plain, arguments) == ("age", 2):
-        return None
-    kinds, stable = _catalog().get(plain, (frozenset(), frozenset()))
-    if plain in _REFUSED | _MACROS or stable - {"CONSISTENT"}:
-        return "gives another value at each call, so that a restart would change results"
+    if plain == "age":
+        return None if arguments == 2 else _MOMENT
+    return next((why for each in (plain, *_called_by(plain)) if (why := _why(each)) is not None), None)
+
+
+def _why(name: str) -> str | None:
+    if name in _READS_CLOCK:
+        return _MOMENT
+    if name in _WAITS:
+        return "waits, and all other rows with it: expected functions that compute a value"
+    known = _catalog().get(name) or _Known()
+    if name in _READS_SESSION or known.is_volatile:
+        return _CHANGES
+    what = _no_single_value(known.kinds)
+    return what and f"{what}: expected functions of single values"
+
+
+def _no_single_value(kinds: set[str]) -> str | None:
     if "aggregate" in kinds and "scalar" not in kinds:
-        return "is an aggregate: expected functions of single values"
+        return "is an aggregate"
     if "window" in kinds:
-        return "is a window function: expected functions of single values"
-    if kinds & {"table", "table_macro", "pragma"} and not kinds & {"scalar", "macro"}:
-        return "gives a table: expected functions of single values"
-    return None
+        return "is a window function"
+    return "gives a table" if kinds & _OF_TABLES and not kinds & {"scalar", "macro"} else None
 
 
-def exists(name: str) -> bool:
-    """Whether DuckDB has a function of that name."""
-    return name.lower() in _catalog()
+def _called_by(name: str) -> Iterator[str]:
+    """The functions that a macro stands for, those of its macros included."""
+    waiting, seen = [name], {name}
+    while waiting:
+        known = _catalog().get(waiting.pop())
+        for definition in known.definitions if known is not None and "scalar" not in known.kinds else ():
+            called = {each.lower() for each in _CALLED.findall(_IN_QUOTES.sub("''", definition))} - seen
+            yield from called
+            seen |= called
+            waiting += called

@@ -1,0 +1,90 @@
+"""The core tests and the README as a plain install has them, on the oldest and the newest versions that bounds allow.
+
+`make versions` runs it, as a part of `make test`; nothing is pinned but by the lower bounds of pyproject.toml. Each
+environment holds the wheel and what it requires, without extras; it is kept in `.cache/versions`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / ".cache" / "versions"
+#: One for each Python: both ends of the bounds on each would take twice as long.
+COMBINATIONS = (("3.11", "oldest"), ("3.12", "newest"), ("3.13", "newest"))
+TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
+CORE = (
+    "tests/unit/expressions",
+    "tests/unit/query",
+    "tests/unit/statements/test_kept_statements.py",
+    "tests/unit/test_readme.py",
+)
+#: They import the services' settings, which need an extra.
+OF_SERVICES = ("tests/unit/query/test_query_layouts.py", "tests/unit/query/test_result_options.py")
+
+
+def oldest(requirements: list[str]) -> list[str]:
+    """Each requirement as a constraint to its lower bound."""
+    return [re.sub(r">=([^,]+).*", r"==\1", each) for each in requirements]
+
+
+def interpreter(version: str) -> Path | None:
+    """A Python of that version, on PATH or of pyenv; None where there is none."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    candidates = [shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"))]
+    return next((Path(each) for each in candidates if each and _answers(each)), None)
+
+
+def _answers(python: str | Path) -> bool:
+    """Whether it runs: a shim of pyenv stands for versions that aren't chosen, too."""
+    return subprocess.run([python, "-c", "import venv"], capture_output=True, check=False).returncode == 0
+
+
+def installed(python: Path, version: str, bound: str, wheel: Path) -> Path:
+    """The Python of an environment that holds the wheel as pip installs it, brought up to date."""
+    folder = FOLDER / f"{version}-{bound}"
+    if not (folder / "bin/python").exists():
+        subprocess.run([python, "-m", "venv", folder], check=True)
+    constraints = folder / "constraints.txt"
+    requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    constraints.write_text("\n".join(oldest(requirements) if bound == "oldest" else []))
+    pip = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
+    newest = ["--upgrade", "--upgrade-strategy", "eager"]
+    subprocess.run([*pip, *newest, "--constraint", constraints, wheel, *TOOLS], check=True)
+    subprocess.run([*pip, "--force-reinstall", "--no-deps", wheel], check=True)
+    return folder / "bin/python"
+
+
+def tried(version: str, bound: str, wheel: Path) -> bool:
+    """Whether the core tests pass with a Python and one end of the bounds; True where there is no such Python."""
+    python = interpreter(version)
+    if python is None:
+        print(f"versions: skipped, as there is no Python {version} on PATH or of pyenv", flush=True)
+        return True
+    print(f"versions: Python {version}, the {bound} versions that the bounds allow", flush=True)
+    ignored = [f"--ignore={each}" for each in OF_SERVICES]
+    command = [installed(python, version, bound, wheel), "-m", "pytest", *CORE, *ignored, "-n", "2"]
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run([*command, "-p", "no:cacheprovider"], cwd=ROOT, env=plain, check=False).returncode == 0
+
+
+def main() -> int:
+    """Build the wheel once and try all combinations; the exit status."""
+    wheels = FOLDER / "wheel"
+    shutil.rmtree(wheels, ignore_errors=True)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, ROOT]
+    subprocess.run(build, check=True)
+    (wheel,) = wheels.glob("*.whl")
+    failed = [f"Python {version}, {bound}" for version, bound in COMBINATIONS if not tried(version, bound, wheel)]
+    print(f"versions: failed with {'; '.join(failed)}" if failed else "versions: all passed")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
