@@ -89,6 +89,7 @@ sql: |
   ON {RANGES}
   GROUP BY l
   WINDOW AS (SLIDE INTERVAL '{window // 10}' ON '{window}')
+  EMIT ON ARRIVAL
 order: arrival
 """
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -623,6 +623,7 @@ class Query:
     result_key: the column of results that gives messages of single rows their key
     is_traced: whether such messages carry the `TRACEPARENT` of the row that answered
     emit, join, grouped, best: when rows answer, and what
+    notes: what the statement's author may not expect, in sentences, each to be said once beside the answer
     """
 
     name: str
@@ -645,6 +646,7 @@ class Query:
     join: JoinKind = JoinKind.INNER
     grouped: Grouped | None = None
     best: Best | None = None
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def asks(self) -> bool:

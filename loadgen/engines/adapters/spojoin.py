@@ -73,5 +73,6 @@ def query_text(workload: EngineWorkload) -> str:
         declared.append("ts: timestamp")
     streams = "".join(_STREAM.format(name=name, columns=", ".join(declared)) for name in names)
     window = f"WINDOW AS (SLIDE INTERVAL '1' ON '{workload.window}')"
+    window += " EMIT ON ARRIVAL" if workload.question.asks else ""
     order = "arrival" if workload.question.is_self else "event_time"
     return f"name: {workload.name}\nstreams:\n{streams}sql: |\n  {workload.sql()}\n  {window}\norder: {order}\n"

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 
+from spojoin.cli.commands.common import say_notes
 from spojoin.cli.up_options import UpOptions
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.local.broker import LocalBroker
@@ -40,6 +41,7 @@ RESULT_FORMS = ("frames", "json")
 def serve(options: UpOptions, console: Console) -> None:
     """Serve a query until Ctrl-C or SIGTERM; restart services that end by themselves."""
     query = load_served_query(options.query)
+    say_notes(query)
     if options.results not in RESULT_FORMS:
         raise ConfigurationError(f"--results {options.results}: expected one of {', '.join(RESULT_FORMS)}")
     is_inside = parse_packing(options.packing).is_shared(Role.POJOIN)

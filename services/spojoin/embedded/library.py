@@ -23,6 +23,7 @@ from spojoin.embedded.notebook import MARK, Rejects, html_table, show_results
 from spojoin.embedded.recent import Recent
 from spojoin.embedded.rejects import Reject
 from spojoin.embedded.run import engine_for
+from spojoin.embedded.said import warn_of_notes
 from spojoin.embedded.writers import result_schema
 from spojoin.errors import ConfigurationError
 from spojoin.model import Output, Query
@@ -87,6 +88,7 @@ class Join:
         threads: int | None = None,
     ) -> None:
         self.query = asked_query(query, schemas, time, lateness)
+        warn_of_notes(self.query)
         self._engine: Engine | None = engine_for(
             self.query, checked_number("workers", workers), checked_number("threads", threads)
         )

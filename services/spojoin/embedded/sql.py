@@ -13,6 +13,7 @@ from spojoin.embedded.inputs import InputFile
 from spojoin.embedded.readers import open_reader
 from spojoin.embedded.results import Results
 from spojoin.embedded.run import engine_for
+from spojoin.embedded.said import warn_of_notes
 from spojoin.embedded.statements import BareStatement, StatementOptions, bare_statement, times_by_name
 from spojoin.embedded.table_reader import TableReader
 from spojoin.embedded.writers import result_schema
@@ -57,6 +58,7 @@ def sql(
 
     """
     found = bare_statement(statement, tables, StatementOptions(times_by_name(time), lateness, limit))
+    warn_of_notes(found.query)
     return _results(found, checked_number("threads", threads))
 
 

@@ -234,10 +234,15 @@ def _window_rules(query: Query, sizes: SetupSizes) -> tuple[str, ...]:
         return _table_rules(query, sizes)
     constant = _is_constant(query.window, sizes)
     bound = "the bound is constant in a frame" if constant else "the bound is a column of the frame"
-    rules = (*(_interval_rules(query) if query.interval else (_slide_rule(query.window),)), bound)
+    rules = (*(_interval_rules(query) if query.interval else (_slide_rule(query.window),)), bound, *_self_rules(query))
     if query.emit is not EmitOn.CLOSE:
         return rules
     return (*rules, *(_closing_rule(query, number) for number, stream in enumerate(query.streams) if stream.asks))
+
+
+def _self_rules(query: Query) -> Iterator[str]:
+    if query.is_of_one_input:
+        yield "a row is never paired with itself, as it would be with its own in a table"
 
 
 def _table_rules(query: Query, sizes: SetupSizes) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from spojoin.errors import QueryError
 from spojoin.model import (
@@ -12,6 +12,7 @@ from spojoin.model import (
     Computed,
     Domain,
     EmitOn,
+    Interval,
     JoinKind,
     LayoutChoice,
     Method,
@@ -27,11 +28,12 @@ from spojoin.query.answers import StatementAnswers, read_answers
 from spojoin.query.condition import Condition, read_condition
 from spojoin.query.engine_check import check_statement, checkable
 from spojoin.query.grouping import has_aggregates
+from spojoin.query.itself import note_of_itself
 from spojoin.query.places import PlaceAt
 from spojoin.query.scope import Scope
-from spojoin.query.statement import Statement, parse_statement
+from spojoin.query.statement import JoinSide, Statement, parse_statement
 from spojoin.query.tables import check_left, split_tables, table_window
-from spojoin.query.window import split_emit, split_window
+from spojoin.query.window import split_emit, split_window, with_emit
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +52,53 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class ParsedStatement:
-    """A statement, its window clause if there is one, when rows answer, and the line at which it ends.
+    """A statement, its window clause if there is one, when rows shall answer if it says so, and where it ends.
 
-    plain: its text without these clauses; line_at: gives the line of a character of it
+    text: as written; plain: without these clauses; line_at: gives the line of a character of either
     """
 
     statement: Statement
     window: Window | None
     end: int
+    text: str
     plain: str
-    line_at: Callable[[int], int]
-    emit: EmitOn
+    line_at: PlaceAt
+    said: EmitOn | None
+
+    @property
+    def emit(self) -> EmitOn:
+        """When rows answer: on close where they ask and nothing is said, and at arrival about a table, which is all."""
+        if self.statement.right.is_table:
+            return EmitOn.ARRIVAL
+        return self.said or (EmitOn.CLOSE if self.asks else EmitOn.ARRIVAL)
 
     @property
     def asks(self) -> bool:
         """As in `Query`."""
+        return self.said is EmitOn.CLOSE or self.statement.right.is_table or self._asks_in_itself
+
+    @property
+    def _asks_in_itself(self) -> bool:
+        """Whether left rows ask, whenever they answer, of whatever the right side is."""
         statement = self.statement
         is_more = statement.join is not JoinKind.INNER or statement.is_asof or statement.qualify is not None
-        return self.emit is EmitOn.CLOSE or is_more or statement.right.is_table or has_aggregates(statement)
+        return is_more or has_aggregates(statement)
+
+    def check_emit(self) -> None:
+        """QueryError where left rows ask in a window, and the statement doesn't say when they answer."""
+        if self.window is not None and self.said is None and self._asks_in_itself:
+            raise QueryError(
+                "rows that ask may answer at two times in a WINDOW, EMIT ON ARRIVAL when they come, about the partners "
+                "before them alone, or EMIT ON CLOSE when the window has passed, about all: expected one of both at "
+                "the end",
+                self.end,
+                instead=with_emit(self.text, EmitOn.CLOSE, self.line_at),
+            )
+
+    def emit_in(self, interval: Interval | None) -> EmitOn:
+        """When rows answer; where all partners come before the row that asks, both times are one, its arrival."""
+        is_before = interval is not None and interval.upper_us < 0 and self.statement.join is not JoinKind.FULL
+        return EmitOn.ARRIVAL if is_before and self._asks_in_itself else self.emit
 
     @property
     def gives_rows(self) -> bool:
@@ -79,7 +110,7 @@ class ParsedStatement:
 class Choices:
     """What a query says besides its statement. order: None where it says nothing; output: see `chosen_output`.
 
-    order_line: where the order is chosen, for errors
+    order_line: where the order is chosen, for errors; notes: as in `Query`, what else is known to be said
     """
 
     name: str
@@ -90,17 +121,18 @@ class Choices:
     limit: int | None = None
     method: Method = field(default_factory=Method)
     layout: LayoutChoice = field(default_factory=LayoutChoice)
+    notes: tuple[str, ...] = ()
 
 
 def parse_sql(sql: str, line_at: PlaceAt) -> ParsedStatement:
     """The statement and its window clause; `line_at` gives the place of a character of `sql`."""
-    without_emit, emit = split_emit(sql, line_at)
+    without_emit, said = split_emit(sql, line_at)
     without_window, window = split_window(without_emit, line_at)
     plain, tables = split_tables(without_window, line_at)
     end = line_at(len(sql.rstrip()) - 1)
     statement = parse_statement(plain, line_at, tables)
     check_left(statement)
-    return ParsedStatement(statement, window, end, plain, line_at, emit)
+    return ParsedStatement(statement, window, end, sql, plain, line_at, said)
 
 
 def assemble(
@@ -120,10 +152,9 @@ def assemble(
     select = answers.select
     needed = _payload([*answers.expressions, *condition.residuals], len(condition.keys))
     if select or _needs_engine(condition):
-        written = (parsed.statement.left.stream, parsed.statement.right.stream)
-        schemas = {name.lower(): side.schema for name, side in zip(written, sides, strict=True)}
-        check_statement(checkable(parsed.plain, parsed.statement, scope), schemas, parsed.line_at)
-    return Query(
+        _check_by_engine(parsed, scope)
+    parsed.check_emit()
+    found = Query(
         name=choices.name,
         streams=_streams(used, condition, needed, asking=2 if parsed.statement.join is JoinKind.FULL else int(asks)),
         predicates=condition.predicates,
@@ -138,11 +169,24 @@ def assemble(
         interval=condition.interval,
         select=select,
         residuals=condition.residuals,
-        emit=EmitOn.ARRIVAL if parsed.statement.right.is_table else parsed.emit,
+        emit=parsed.emit_in(condition.interval),
         join=parsed.statement.join,
         grouped=answers.grouped,
         best=answers.best,
     )
+    return replace(found, notes=(*choices.notes, *_notes(found, parsed.statement.right)))
+
+
+def _check_by_engine(parsed: ParsedStatement, scope: Scope) -> None:
+    written = (parsed.statement.left.stream, parsed.statement.right.stream)
+    schemas = {name.lower(): schema for name, schema in zip(written, scope.schemas, strict=True)}
+    check_statement(checkable(parsed.plain, parsed.statement, scope), schemas, parsed.line_at)
+
+
+def _notes(query: Query, right: JoinSide) -> Iterator[str]:
+    """What the statement's author may not expect."""
+    if note := note_of_itself(query, f"'{right.stream}'" if right.is_file else right.stream):
+        yield note
 
 
 def _streams(

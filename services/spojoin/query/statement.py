@@ -135,7 +135,7 @@ def bare(node: exp.Expression) -> exp.Expression:
 
 def _select(sql: str, line_at: PlaceAt) -> exp.Select:
     try:
-        parsed = [node for node in sqlglot.parse(sql, dialect=DIALECT) if node is not None]
+        parsed = [node for node in sqlglot.parse(sql, dialect=DIALECT) if not isinstance(node, exp.Semicolon | None)]
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         place = _place(sql, first)

@@ -44,12 +44,12 @@ def split_window(sql: str, line_at: PlaceAt) -> tuple[str, Window | None]:
     return _blanked(sql, tokens[begin].start, clause[-1].end + 1), window
 
 
-def split_emit(sql: str, line_at: PlaceAt) -> tuple[str, EmitOn]:
-    """The SQL with its clause EMIT ON ... blanked out, and when rows answer: at arrival where there is none."""
+def split_emit(sql: str, line_at: PlaceAt) -> tuple[str, EmitOn | None]:
+    """The SQL with its clause EMIT ON ... blanked out, and when rows answer; None where there is no clause."""
     tokens = _tokens(sql, line_at)
     starts = [k for k in range(1, len(tokens)) if _is_emit(tokens, k)]
     if not starts:
-        return sql, EmitOn.ARRIVAL
+        return sql, None
     clause, rest = tokens[starts[0] : starts[0] + 3], tokens[starts[0] + 3 :]
     words = [token.text.upper() for token in clause]
     if len(clause) < 3 or words[1] != "ON" or words[2].lower() not in list(EmitOn):
@@ -58,6 +58,12 @@ def split_emit(sql: str, line_at: PlaceAt) -> tuple[str, EmitOn]:
     if rest and rest[0].token_type is not TokenType.SEMICOLON and rest[0].token_type is not TokenType.WINDOW:
         raise QueryError(f"emit: '{rest[0].text}' follows, expected the statement's end", line_at(rest[0].start))
     return _blanked(sql, clause[0].start, clause[-1].end + 1), EmitOn(words[2].lower())
+
+
+def with_emit(sql: str, emit: EmitOn, line_at: PlaceAt) -> str:
+    """The SQL of a statement without the clause, with EMIT ON ... behind all others."""
+    last = [token for token in _tokens(sql, line_at) if token.token_type is not TokenType.SEMICOLON][-1].end + 1
+    return f"{sql[:last]} EMIT ON {emit.upper()}{sql[last:]}"
 
 
 def _is_emit(tokens: Sequence[Token], k: int) -> bool:

@@ -96,7 +96,7 @@ def check_on_close(engine: Engine) -> str:
 
 @pytest.mark.parametrize("select", ["SUM(r.n)", "MAX(r.p)", "MAX(r.p) AS m, MIN(r.q) AS i, SUM(r.n)"])
 def test_sums_and_choices_take_what_explain_says(select: str) -> None:
-    engine = filled(f"SELECT l.seq AS n, {select} AS s", "rows", "GROUP BY l")
+    engine = filled(f"SELECT l.seq AS n, {select} AS s", "rows", "GROUP BY l", "EMIT ON ARRIVAL")
     state = {each.service: each for each in expected_state(engine.query, SetupSizes(batch_tuples=4_096, workers=1))}
     index = state["PO-Join worker"].bytes_each
     assert index / WITHIN <= engine.index_bytes <= index * WITHIN

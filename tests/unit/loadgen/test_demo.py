@@ -104,7 +104,7 @@ def test_left_rows_alone_are_answered_once_event_time_has_passed_their_partners(
     assert answered(tables, query) == 4
     due = [answers_due(tables, query, 4, minutes * 60_000) for minutes in (0, 3, 4, 5, 100)]
     assert due == [0, 0, 1, 2, 4]
-    arrival = parse_query(CLOSING.replace("EMIT ON CLOSE", ""))
+    arrival = parse_query(CLOSING.replace("CLOSE", "ARRIVAL"))
     assert answers_due(tables, arrival, 3, 0) == 3
 
 

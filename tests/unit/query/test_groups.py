@@ -17,7 +17,7 @@ streams:
   t: {{schema: {{id: long, "a key": long, price: double}}, key: {key}}}
 sql: |
   SELECT l.price, {items} FROM t AS l JOIN t AS r ON l.price > r.price
-  {clause} WINDOW AS (SLIDE INTERVAL '1' ON '100')
+  {clause} WINDOW AS (SLIDE INTERVAL '1' ON '100') EMIT ON ARRIVAL
 """
 
 

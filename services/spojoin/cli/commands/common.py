@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spojoin.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from spojoin.model import Query
 
 QueryFile = Annotated[Path, typer.Argument(help="The query's YAML file.", show_default=False)]
 Redis = Annotated[
@@ -52,3 +55,9 @@ def stream_files(inputs: Sequence[str]) -> dict[str, Path]:
             raise ConfigurationError(f"--input {text}: the stream {stream!r} has a file already, {paths[stream]}")
         paths[stream] = Path(path)
     return paths
+
+
+def say_notes(query: Query) -> None:
+    """Say on standard error what the query's author may not expect."""
+    for note in query.notes:
+        typer.echo(f"spojoin: {note}", err=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spojoin.cli.commands.common import Debug, QueryFile
+from spojoin.cli.commands.common import Debug, QueryFile, say_notes
 from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
 
@@ -50,5 +50,6 @@ def explain(options: ExplainOptions) -> None:
         from spojoin.query.load import load_query
 
         query = load_query(options.query)
+        say_notes(query)
         samples = read_samples(query, options.sample, options.rows) if options.sample else None
         render(plan(query, samples, SetupSizes(workers=options.workers)), Console())

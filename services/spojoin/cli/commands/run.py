@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spojoin.cli.commands.common import Debug, Output, QueryFile, Quiet, Rejects, ResultFormat, stream_files
+from spojoin.cli.commands.common import Debug, Output, QueryFile, Quiet, Rejects, ResultFormat, say_notes, stream_files
 from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
 
@@ -95,6 +95,7 @@ def run(options: RunOptions) -> None:
         from spojoin.local.supervise import ending_on_signals
 
         query = _chosen_query(options)
+        say_notes(query)
         files = _files(options, query)
         limit = parse_reject_limit(options.max_rejects)
         with ending_on_signals(), run_progress(query.name, is_quiet=options.quiet) as progress:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spojoin.cli.commands.common import Debug, Output, Quiet, Rejects, ResultFormat
+from spojoin.cli.commands.common import Debug, Output, Quiet, Rejects, ResultFormat, say_notes
 from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
 
@@ -92,6 +92,7 @@ def _run_or_explain(options: SqlOptions) -> None:
 
     choices = StatementOptions(_times(options.time or ()), options.lateness, options.limit)
     found = bare_statement(options.statement, {}, choices)
+    say_notes(found.query)
     if options.explain:
         _explain(found)
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spojoin.cli.commands.common import Debug, QueryFile
+from spojoin.cli.commands.common import Debug, QueryFile, say_notes
 from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
 
@@ -55,4 +55,5 @@ def validate(options: ValidateOptions) -> None:
         check_names(loaded, options.named or ())
         if options.running and (unknown := check_running(loaded, options.query)):
             typer.echo(f"{loaded.name}: {unknown}", err=True)
+        say_notes(loaded)
         typer.echo(f"{loaded.name}: the query is valid")
