@@ -20,6 +20,7 @@ from spojoin.model import ColumnType, TypeName
 Columns = Mapping[str, ColumnType]
 #: Expressions whose types are remembered: a statement names some in several places, and the simulator many times.
 TYPES_KEPT = 4_096
+DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,18 @@ def bind(sql: str, tables: Mapping[str, Columns]) -> None:
 def constant(sql: str) -> object:
     """The value of an expression without columns. Raises duckdb.Error where it has none."""
     return _checker().sql(f"SELECT {sql}").fetchall()[0][0]
+
+
+def interval(sql: str) -> tuple[int, int] | None:
+    """The months and the microseconds of an INTERVAL without columns, a day as 24 hours; None for all else."""
+    try:
+        relation = _checker().sql(f"SELECT ({sql}) AS value")
+        if str(relation.types[0]) != "INTERVAL":
+            return None
+        value = relation.to_arrow_table().column(0)[0].as_py()
+    except duckdb.Error:
+        return None
+    return None if value is None else (value.months, value.days * DAY_US + value.nanoseconds // 1_000)
 
 
 class DuckdbEvaluator:

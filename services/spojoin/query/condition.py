@@ -30,6 +30,7 @@ from spojoin.model import (
 )
 from spojoin.query.comparable import NotIndexed
 from spojoin.query.computed import condition_of_pair, condition_of_side, uses_of, value_of
+from spojoin.query.differences import implied
 from spojoin.query.interval import Bound, TimeColumn, interval_of, is_held, time_bound, window_of
 from spojoin.query.operands import text_of
 from spojoin.query.predicates import KeyTable, build_predicate, is_comparison
@@ -57,9 +58,10 @@ _TEXTS = (TypeName.STRING, TypeName.BINARY, TypeName.UUID)
 
 @dataclass(slots=True)
 class _Sorted:
-    """The conjuncts by where they are evaluated."""
+    """The conjuncts by where they are evaluated; bounds: what those of the index imply, which no index evaluates."""
 
     index: list[exp.Expression] = field(default_factory=list)
+    bounds: list[exp.Expression] = field(default_factory=list)
     residual: list[exp.Expression] = field(default_factory=list)
     sides: tuple[list[exp.Expression], list[exp.Expression]] = field(default_factory=lambda: ([], []))
 
@@ -80,7 +82,7 @@ def read_condition(
         raise _without_index(statement, parts, scope)
     filters = _filter(parts.sides[0], scope), _filter(parts.sides[1], scope)
     residuals = tuple(condition_of_pair(node, scope) for node in parts.residual)
-    found = _indexed(parts.index, scope, filters, window, line, is_apart=asks)
+    found = _indexed(parts, scope, filters, window, line, is_apart=asks)
     if statement.join is JoinKind.FULL:
         found = _void_marked(found)
     return replace(found, filters=filters, residuals=residuals)
@@ -138,11 +140,23 @@ def _sorted(conjuncts: Sequence[exp.Expression], scope: Scope) -> _Sorted:
             _check_true(node, scope)
         elif len(sides) == 1 and not any(use.is_number for use in uses):
             parts.sides[min(sides)].append(node)
-        elif _is_indexed(node, scope):
-            parts.index.append(_without_not(node))
         else:
-            parts.residual.append(node)
+            _sort_of_both(node, parts, scope)
     return parts
+
+
+def _sort_of_both(node: exp.Expression, parts: _Sorted, scope: Scope) -> None:
+    """A condition on both sides: in the index as it stands, or what it is or implies there; else of each pair."""
+    plain = _without_not(node)
+    found = implied(plain, scope)
+    known = [each for each in found.conditions if _is_indexed(each, scope)]
+    if _is_indexed(node, scope):
+        parts.index.append(plain)
+        parts.bounds += known
+        return
+    parts.index += known
+    if not found.is_exact or len(known) < len(found.conditions):
+        parts.residual.append(node)
 
 
 def _is_indexed(node: exp.Expression, scope: Scope) -> bool:
@@ -224,7 +238,7 @@ def _filter(conjuncts: Sequence[exp.Expression], scope: Scope) -> Filter | None:
 
 
 def _indexed(
-    nodes: Sequence[exp.Expression],
+    parts: _Sorted,
     scope: Scope,
     filters: tuple[Filter | None, Filter | None],
     window: Window | None,
@@ -233,11 +247,14 @@ def _indexed(
     is_apart: bool,
 ) -> Condition:
     """The index conditions, and the window that they or the statement's clause give."""
+    nodes = parts.index
     predicates, keys = _predicates(nodes, scope, filters, is_apart=is_apart)
     if window is not None:
         return Condition(predicates, keys, window, None)
     bounds = [_time_bound(p, keys, scope) for p in predicates]
-    interval = interval_of((b for b in bounds if b is not None), line)
+    further, their_keys = _predicates(parts.bounds, scope, filters, is_apart=is_apart)
+    known = (*bounds, *(_time_bound(p, their_keys, scope) for p in further))
+    interval = interval_of((b for b in known if b is not None), line)
     if is_held(interval, len(keys) == 1) and None in bounds:
         held = tuple(p.text for p, b in zip(predicates, bounds, strict=True) if b is not None)
         rest = [node for node, b in zip(nodes, bounds, strict=True) if b is None]

@@ -32,7 +32,7 @@ def check_statement(sql: str, tables: Mapping[str, Mapping[str, ColumnType]], li
     if any(len({name.lower() for name in columns}) < len(columns) for columns in tables.values()):
         return  # DuckDB has no two columns of a table that differ in case alone
     try:
-        bind(sql, {name: {**_virtual(columns), **columns} for name, columns in tables.items()})
+        bind(sql.replace("µs", "us"), {name: {**_virtual(columns), **columns} for name, columns in tables.items()})
     except duckdb.Error as error:
         if isinstance(error, duckdb.BinderException) and _FURTHER.search(sql) and not _NAMED.search(str(error)):
             return

@@ -12,7 +12,7 @@ from sqlglot import exp
 from spojoin.errors import QueryError
 from spojoin.model import Arithmetic, Column, Constant, Expression, TypeName, Use
 from spojoin.query.scope import Scope
-from spojoin.query.statement import bare, written
+from spojoin.query.statement import DIALECT, bare, written
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
 
 DAY_US = 86_400_000_000
@@ -76,8 +76,8 @@ def _bound(node: exp.Expression, scope: Scope) -> _Bound:
         return _column(node, scope)
     if isinstance(node, exp.Literal):
         return Constant(_number(node, scope)), OperandKind.NUMBER, ()
-    if isinstance(node, exp.Interval):
-        return Constant(Fraction(_interval_us(node, scope))), OperandKind.INTERVAL, ()
+    if (length := constant_interval(node, scope)) is not None:
+        return Constant(Fraction(_of_fixed_length(length, node, scope))), OperandKind.INTERVAL, ()
     if isinstance(node, exp.Neg):
         return _negated(node, scope)
     if type(node) in _OPERATORS:
@@ -109,12 +109,46 @@ def _number(node: exp.Literal, scope: Scope) -> Fraction:
     return Fraction(number)
 
 
-def _interval_us(node: exp.Interval, scope: Scope) -> int:
-    text = " ".join(str(part.name) for part in (node.this, node.args.get("unit")) if part is not None)
-    duration = parse_duration_us(text)
-    if duration is None:
+@dataclass(frozen=True, slots=True)
+class IntervalLength:
+    """An INTERVAL: months, which differ in length, and microseconds, of which a day has those of 24 hours."""
+
+    months: int
+    rest_us: int
+
+
+def constant_interval(node: exp.Expression, scope: Scope) -> IntervalLength | None:
+    """The value of an INTERVAL in any spelling, such as 5 * INTERVAL '1 min' or to_minutes(5); None for all else."""
+    if isinstance(node, exp.Interval):
+        text = " ".join(str(part.name) for part in (node.this, node.args.get("unit")) if part is not None)
+        duration = parse_duration_us(text)
+        if duration is not None:
+            return IntervalLength(0, duration)
+    elif all(isinstance(each, _PLAIN) for each in node.walk()):
+        return None
+    if node.find(exp.Column) is not None:
+        return None
+    found = _evaluated(node)
+    if found is None and isinstance(node, exp.Interval):
         raise Implausible(f"interval '{text}' isn't understood: expected {DURATION_EXPECTED}", scope.line_of(node))
-    return duration
+    return found
+
+
+#: What makes numbers, and never an interval.
+_PLAIN: tuple[type[exp.Expression], ...] = (exp.Literal, exp.Neg, exp.Paren, *_OPERATORS)
+
+
+def _evaluated(node: exp.Expression) -> IntervalLength | None:
+    from spojoin.expressions.engine import interval  # noqa: PLC0415  (few queries need the engine)
+
+    found = interval(node.sql(dialect=DIALECT, comments=False))
+    return None if found is None else IntervalLength(*found)
+
+
+def _of_fixed_length(length: IntervalLength, node: exp.Expression, scope: Scope) -> int:
+    if length.months:
+        raise NotLinear(f"'{text_of(node)}' has months, which differ in length", scope.line_of(node))
+    return length.rest_us
 
 
 def _negated(node: exp.Neg, scope: Scope) -> _Bound:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -146,7 +147,27 @@ def _select(sql: str, line_at: PlaceAt) -> exp.Select:
         raise QueryError(f"sql can't be read: expected {EXPECTED}", line_at(0)) from error
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Select):
         raise QueryError(f"sql must be one SELECT: expected {EXPECTED}", line_at(0))
+    for interval in parsed[0].find_all(exp.Interval):
+        _spell_out(interval)
     return parsed[0]
+
+
+#: Units that DuckDB reads behind an INTERVAL's text, where sqlglot writes them; others stand within the text.
+_UNITS_BEHIND = re.compile(
+    "(year|quarter|month|week|day|hour|minute|second|millisecond|microsecond|decade|century|millennium)s?",
+    re.IGNORECASE,
+)
+
+
+def _spell_out(interval: exp.Interval) -> None:
+    """Give an INTERVAL a spelling that the engine reads wherever it stands."""
+    text, unit = interval.this, interval.args.get("unit")
+    if not isinstance(text, exp.Literal):
+        return
+    if isinstance(unit, exp.Var) and not _UNITS_BEHIND.fullmatch(unit.name):
+        text.set("this", f"{text.name} {unit.name.lower()}")
+        interval.set("unit", None)
+    text.set("this", text.name.replace("µ", "u"))
 
 
 def _place(sql: str, error: dict[str, Any]) -> int:

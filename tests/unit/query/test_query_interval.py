@@ -71,7 +71,7 @@ def test_an_offset_is_in_the_time_columns_unit(condition: str, time: str, lower:
 
 def test_the_windows_represent_the_interval():
     query = parse_query(asked("l.k = r.k AND r.at BETWEEN l.at - INTERVAL '1 min' AND l.at + INTERVAL '2 min'"))
-    held = ("r.at >= l.at - INTERVAL '1' MIN", "r.at <= l.at + INTERVAL '2' MIN")
+    held = ("r.at >= l.at - INTERVAL '1 min'", "r.at <= l.at + INTERVAL '2 min'")
     assert query.interval == Interval(-MINUTE, 2 * MINUTE, held)
     assert (query.order, query.window) == (Order.EVENT_TIME, Window(True, 2 * MINUTE, 1))
     assert [query.window_over(stream).length for stream in (0, 1)] == [2 * MINUTE, MINUTE]
@@ -173,7 +173,7 @@ def test_explain_shows_the_interval():
         "interval join: the right side's event time minus the left's is -1 min to 0 s, ends included",
         "a tuple of a is kept until event time has advanced by 0 s",
         "a tuple of b is kept until event time has advanced by 1 min",
-        "held by the windows, evaluated by no service: r.at >= l.at - INTERVAL '1' MIN AND r.at <= l.at",
+        "held by the windows, evaluated by no service: r.at >= l.at - INTERVAL '1 min' AND r.at <= l.at",
         "the bound is a column of the frame",
     )
     console = Console(file=io.StringIO(), width=200)

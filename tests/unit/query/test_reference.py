@@ -216,11 +216,13 @@ def test_options_are_those_of_the_page():
 
 
 INTERVALS = {"-1 min to 2 min": (-60, 120), "1 microsecond to 5 s": (1e-6, 5), "-3 s to 3 s": (-3, 3)}
+INTERVALS |= {"0 to 5 min": (0, 300), "0 to 300 s": (-0.004, 300.004), "0 to 5 borders": (-1.25, 6.25)}
+INTERVALS |= {"a month back": (-31 * 86_400, 0)}
 
 
 @pytest.mark.parametrize("row", table("Interval joins"), ids=lambda row: row[0])
 def test_bounds_of_event_times(row):
-    (condition,) = code(row[0])
+    condition = code(row[0])[0]
     found = query(f"SELECT l.id {SIDES} ON l.symbol = r.symbol AND {condition}").interval
     seconds = next((bounds for text, bounds in INTERVALS.items() if row[1].startswith(text)), (0, 0))
     assert (found.lower_us, found.upper_us) == tuple(round(each * 1e6) for each in seconds)
