@@ -47,10 +47,10 @@ def tables_of(rows: RowsLike, columns: Sequence[str]) -> Iterator[pa.Table]:
     if _is_dataset(rows):
         return _of_dataset(rows, columns)
     if isinstance(rows, pa.RecordBatchReader | Iterator):
-        return (_table(piece, f"rows[{i}]") for i, piece in enumerate(rows))
+        return (table_of(piece, f"rows[{i}]") for i, piece in enumerate(rows))
     if isinstance(rows, list | tuple):
-        return iter([_table(piece, f"rows[{i}]") for i, piece in enumerate(rows)])
-    return iter([_table(rows, "rows")])
+        return iter([table_of(piece, f"rows[{i}]") for i, piece in enumerate(rows)])
+    return iter([table_of(rows, "rows")])
 
 
 def _is_dataset(rows: object) -> bool:
@@ -61,10 +61,11 @@ def _is_dataset(rows: object) -> bool:
 def _of_dataset(dataset: Any, columns: Sequence[str]) -> Iterator[pa.Table]:  # noqa: ANN401
     """Its batches with those of the used columns that it has; with all of its columns if it has none of them."""
     found = [name for name in columns if name in dataset.schema.names] or list(dataset.schema.names)
-    return (_table(batch, "rows") for batch in dataset.to_batches(columns=found))
+    return (table_of(batch, "rows") for batch in dataset.to_batches(columns=found))
 
 
-def _table(piece: Any, name: str) -> pa.Table:  # noqa: ANN401  (any argument)
+def table_of(piece: Any, name: str) -> pa.Table:  # noqa: ANN401  (any argument)
+    """One piece of rows as a table; name: of the piece, in errors. Raises BadData."""
     advice = _advice(piece)
     if advice:
         raise BadData(f"{name} is {_kind(piece)}: {advice}")
@@ -89,6 +90,13 @@ def _advice(piece: Any) -> str:  # noqa: ANN401
     return ""
 
 
+def is_row(piece: object) -> bool:
+    """Whether it is a dict of single values, of which from_pylist makes tables."""
+    return isinstance(piece, Mapping) and any(
+        isinstance(each, str | bytes) or not hasattr(each, "__len__") for each in piece.values()
+    )
+
+
 def _advice_on_columns(columns: Mapping[Any, Any]) -> str:
     for name, values in columns.items():
         if not isinstance(name, str):
@@ -111,8 +119,8 @@ def _kind(value: object) -> str:
 
 
 def checked_number(name: str, number: int | None) -> int | None:
-    """The number of workers or threads that was asked for; `name` is which. ConfigurationError where it is none."""
+    """The number of workers, threads or partners that was asked for; `name` is which. Raises ConfigurationError."""
     if number is None or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
         return number
-    default = {"workers": "the query's number", "threads": "one for each core"}[name]
+    default = {"workers": "the query's number", "threads": "one for each core", "limit": "all partners"}[name]
     raise ConfigurationError(f"{name}={number!r}: expected a whole number from 1, or None for {default}")

@@ -21,6 +21,9 @@ from spojoin.embedded.feeds import Fed, Feeds, fed, in_thread
 from spojoin.embedded.inputs import with_key_type
 from spojoin.embedded.notebook import MARK, Rejects, html_table, show_results
 from spojoin.embedded.recent import Recent
+from spojoin.embedded.refused import Reasons
+from spojoin.embedded.refused_words import JOIN, JOIN_OF_FILE, Door, tell_refused
+from spojoin.embedded.reject_limit import RejectLimit, parse_reject_limit
 from spojoin.embedded.rejects import Reject
 from spojoin.embedded.run import engine_for
 from spojoin.embedded.said import warn_of_notes
@@ -38,6 +41,24 @@ class _Figures:
     tuples: int = 0
     matches: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
+
+
+class _Refused(Reasons):
+    """The rows that a join has refused, of which it tells when it is flushed. rows: pushed so far."""
+
+    def __init__(self, limit: RejectLimit, door: Door) -> None:
+        super().__init__()
+        self.rows = 0
+        self._limit = limit
+        self._door = door
+        self._told = 0
+
+    def tell(self, query: Query) -> None:
+        """Warn the first time; BadData where too many rows are refused, and some since the last time."""
+        report = self.figures(self.rows)
+        told, self._told = self._told, report["rejected"]
+        if self._told > told:
+            tell_refused(report, query, self._limit, self._door, warns=not told)
 
 
 class Join:
@@ -69,6 +90,8 @@ class Join:
         time: the event-time column of all streams, or of each by its name. With it, and with a time window or none,
             rows are ordered by event time; else they are in the order in which they are pushed.
         lateness: how far event times may run backwards, such as "5 s".
+        max_rejects: how many rows may be refused, a share such as 0.1 or "10%", or a number of rows. A warning tells of
+            the first; `flush`, `finish` and the end of `results` raise BadData once there are more, or all are.
         workers: the number of parts in which the window is searched, by default the layout's; results don't depend
             on it.
         threads: how many share the work, by default as many as this process may use cores; results don't depend on it.
@@ -84,6 +107,7 @@ class Join:
         *,
         time: str | Mapping[str, str] | None = None,
         lateness: str | None = None,
+        max_rejects: str | float = "50%",
         workers: int | None = None,
         threads: int | None = None,
     ) -> None:
@@ -99,6 +123,8 @@ class Join:
         self._is_loaded = not self.query.has_table
         self._ready: list[pa.RecordBatch] = []
         self._rejects = Rejects()
+        door = JOIN_OF_FILE if schemas is None else JOIN
+        self._refused = _Refused(parse_reject_limit(max_rejects, "max_rejects="), door)
         show_results()
 
     def push(self, rows: RowsLike, stream: str | None = None) -> pa.Table:
@@ -119,6 +145,7 @@ class Join:
             for batch in self._batches(table, index):
                 self._recent[index].keep(batch)
                 self._pushed += batch.num_rows
+                self._refused.rows += batch.num_rows
                 self._ready += engine.feed(index, batch)
                 self._note(engine.take_rejects())
         self._ready += engine.wait()
@@ -157,17 +184,17 @@ class Join:
         return self._taken()
 
     def flush(self) -> pa.Table:
-        """Evaluate everything pushed and return the results not returned yet; pushing may continue afterwards."""
-        engine = self._open()
-        self._ready += engine.flush()
-        self._note(engine.take_rejects())
-        self._pushed = self._answered()
+        """Evaluate everything pushed and return the results not returned yet; pushing may continue afterwards.
+
+        Raises BadData where more rows were refused than `max_rejects` allows; the next call returns the results.
+        """
+        self._settled(self._open().flush())
         return self._taken()
 
     def finish(self) -> pa.Table:
         """As `flush`, and answer rows that wait for later partners (EMIT ON CLOSE): they get none any more."""
-        self._ready += self._open().finish()
-        return self.flush()
+        self._settled(self._open().finish())
+        return self._taken()
 
     async def results(self, feeds: Feeds) -> AsyncGenerator[pa.Table, None]:
         """The results of rows that come from asynchronous feeds, as Arrow tables, until all feeds have ended.
@@ -203,9 +230,12 @@ class Join:
                 table = await in_thread(self._taken_from, piece)
                 if table.num_rows:
                     yield table
-        table = await in_thread(self.finish)
-        if table.num_rows:
-            yield table
+        try:
+            await in_thread(self._settled, self._open().finish())
+        finally:
+            table = self._taken()
+            if table.num_rows:
+                yield table
 
     @property
     def tuples(self) -> int:
@@ -298,6 +328,13 @@ class Join:
         figures = self._figures
         return figures.tuples + sum(figures.rejected.values())
 
+    def _settled(self, found: Iterable[pa.RecordBatch]) -> None:
+        """Take the results of all that was pushed, and tell of refused rows."""
+        self._ready += found
+        self._note(self._open().take_rejects())
+        self._pushed = self._answered()
+        self._refused.tell(self.query)
+
     def _open(self) -> Engine:
         if self._engine is None:
             raise ConfigurationError(f"the join {self.query.name!r} is closed and takes no rows: make a new one")
@@ -344,9 +381,11 @@ class Join:
         for index, stream in enumerate(self.query.inputs if known else ()):
             here = [letter for letter in known if letter.stream == index]
             values = self._recent[index].at(letter.offset for letter in here)
-            self._rejects += [
+            found = [
                 Reject(each.offset, stream.name, each.reason, each.detail, values.get(each.offset)) for each in here
             ]
+            self._rejects += found
+            self._refused.note(found)
 
     def _taken(self) -> pa.Table:
         """The results not returned yet."""

@@ -70,11 +70,11 @@ def check_outputs(files: Sequence[NamedFile]) -> None:
 
 def check_apart(reads: Sequence[NamedFile], writes: Sequence[NamedFile]) -> None:
     """Raises ConfigurationError where an option would write a file that another option reads or writes."""
-    seen = {_identity(file.path): (file, "is read") for file in reads}
+    seen = {identity(file.path): (file, "is read") for file in reads}
     for file in writes:
         if _keeps_nothing(file.path):
             continue
-        other, use = seen.setdefault(_identity(file.path), (file, "is written"))
+        other, use = seen.setdefault(identity(file.path), (file, "is written"))
         if other is not file:
             raise ConfigurationError(
                 f"{file} names the same file as {other}, which {use}: it would be destroyed; name another file"
@@ -108,7 +108,8 @@ def _check_folder(file: NamedFile) -> None:
     raise ConfigurationError(f"{file}: there is no folder {folder}; make it (mkdir -p {folder}) or choose another")
 
 
-def _identity(path: Path) -> tuple[int, int] | str:
+def identity(path: Path) -> tuple[int, int] | str:
+    """What two paths of one file have in common, through links and folders mounted twice."""
     try:
         found = path.stat()
     except FileNotFoundError:

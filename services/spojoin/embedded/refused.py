@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from spojoin.embedded.inputs import InputFile
 from spojoin.embedded.rejects import Reject, RejectsWriter
@@ -18,49 +19,62 @@ LATE = "late"
 _LATE_BY = re.compile(r"event time (-?\d+) us came after (-?\d+) us")
 
 
-class RefusedRows(WholeOrNothing):
-    """The engine's dead letters as rejects; lines that were no rows get their own reason.
+class Reasons:
+    """Why rows were refused so far: how many for each reason, and the first of them."""
 
-    late_by_us: how far the latest of the late rows was behind its stream's time
-    """
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
+        self._late_by_us = 0
+
+    def note(self, rejects: Iterable[Reject]) -> None:
+        """Count refused rows."""
+        for each in rejects:
+            self._counts[each.reason] += 1
+            self._first.setdefault(each.reason, f"{each.stream}, position {each.position}: {each.detail}")
+            if each.reason == LATE and (times := _LATE_BY.search(each.detail)):
+                self._late_by_us = max(self._late_by_us, int(times[2]) - int(times[1]))
+
+    def figures(self, rows: int) -> dict[str, Any]:
+        """What a report says of refused rows. rows: how many were read.
+
+        rejected_first: for each reason the first row, as "stream, position: detail"
+        late_by_us: how far the latest of the late rows was behind its stream's time
+        """
+        return {
+            "rows": rows,
+            "rejected": self._counts.total(),
+            "rejected_by_reason": dict(sorted(self._counts.items())),
+            "rejected_first": dict(self._first),
+            "late_by_us": self._late_by_us,
+        }
+
+
+class RefusedRows(WholeOrNothing):
+    """The engine's dead letters as rejects; lines that were no rows get their own reason."""
 
     def __init__(self, files: Sequence[InputFile], writer: RejectsWriter | None) -> None:
-        self.late_by_us = 0
         self._files = files
         self._writer = writer
-        self._renamed: Counter[str] = Counter()
-        self._first: dict[str, str] = {}
+        self._reasons = Reasons()
 
     def write(self, letters: Iterable[DeadLetter]) -> None:
         """Count refused rows and write them to the file, if there is one."""
         rejects = [self._reject(letter) for letter in letters]
-        for reject in rejects:
-            self._note(reject)
+        self._reasons.note(rejects)
         if self._writer:
             self._writer.write(rejects)
 
-    def by_reason(self, counted: Mapping[str, int]) -> dict[str, int]:
-        """The engine's counts, with the lines that were no rows under their own reason."""
-        counts = Counter(counted)
-        counts.subtract(self._renamed)
-        counts[MALFORMED] += self._renamed.total()
-        return {reason: count for reason, count in sorted(counts.items()) if count}
-
-    def first_by_reason(self) -> dict[str, str]:
-        """For each reason the first row, as "stream, position: detail"."""
-        return dict(self._first)
-
-    def _note(self, reject: Reject) -> None:
-        self._first.setdefault(reject.reason, f"{reject.stream}, position {reject.position}: {reject.detail}")
-        if reject.reason == LATE and (times := _LATE_BY.search(reject.detail)):
-            self.late_by_us = max(self.late_by_us, int(times[2]) - int(times[1]))
+    def figures(self) -> dict[str, Any]:
+        """As those of Reasons, of the rows that streams have; a table's are taken as a whole."""
+        return self._reasons.figures(sum(file.rows for file in self._files if file.stream.table is None))
 
     def _reject(self, letter: DeadLetter) -> Reject:
         file = self._files[letter.stream]
-        row = file.row(letter.offset)
+        is_shown = self._writer is not None or letter.offset in file.reader.malformed
+        row = file.row(letter.offset) if is_shown else None
         if not isinstance(row, str):
             return Reject(letter.offset, file.stream.name, letter.reason, letter.detail, row)
-        self._renamed[letter.reason] += 1
         detail = file.reader.malformed_because.pop(letter.offset, None)
         if detail is None:
             detail = f"the line is no row with the columns of {file.reader.path.name}"

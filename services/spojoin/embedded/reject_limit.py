@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 from spojoin.errors import ConfigurationError
@@ -31,14 +32,19 @@ class RejectLimit:
         return refused > allowed or refused == rows
 
 
-def parse_reject_limit(text: str) -> RejectLimit:
-    """The limit that `text` says: '0.5' and '50%' are shares, '100' a number. Raises ConfigurationError."""
-    match = _WRITTEN.fullmatch(text)
+def parse_reject_limit(given: str | float, option: str = "--max-rejects ") -> RejectLimit:
+    """The limit that is meant: '0.5', '50%' and 0.5 are shares, '100' and 100 a number. Raises ConfigurationError.
+
+    option: what names the limit in messages
+    """
+    text = str(given)
+    written = f"{Decimal(text):f}" if isinstance(given, float) else text  # without an exponent
+    match = None if isinstance(given, bool) else _WRITTEN.fullmatch(written)
     if match is None:
-        raise ConfigurationError(f"--max-rejects {text}: {_EXPECTED}")
+        raise ConfigurationError(f"{option}{text}: {_EXPECTED}")
     if not match[2] and "." not in match[1]:
         return RejectLimit(text, rows=int(match[1]))
     fraction = Fraction(match[1]) / (100 if match[2] else 1)
     if fraction > 1:
-        raise ConfigurationError(f"--max-rejects {text}: a share can't be more than the whole; {_EXPECTED}")
+        raise ConfigurationError(f"{option}{text}: a share can't be more than the whole; {_EXPECTED}")
     return RejectLimit(text, fraction)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,9 @@ import pyarrow as pa
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.fed_files import fed
 from spojoin.embedded.inputs import InputFile
+from spojoin.embedded.refused import RefusedRows
+from spojoin.embedded.refused_words import tell_refused
+from spojoin.embedded.reject_limit import RejectLimit
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -41,21 +43,28 @@ class Results:
     stream interface reads it: `polars.DataFrame(results)`, `duckdb.sql("FROM results")`.
     """
 
-    def __init__(self, schema: pa.Schema, start: Callable[[], tuple[Engine, list[InputFile]]]) -> None:
+    def __init__(
+        self, schema: pa.Schema, start: Callable[[], tuple[Engine, list[InputFile]]], limit: RejectLimit
+    ) -> None:
         self.schema = schema
         #: rows refused in the last reading, by reason
         self.rejected: Mapping[str, int] = {}
         self._start = start
+        self._limit = limit
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The rows, batch by batch."""
+        """The rows, batch by batch. Raises BadData at the end if more rows were refused than `max_rejects` allows."""
         engine, inputs = self._start()
+        refused = RefusedRows(inputs, None)
         with closing(engine):
             for _, found in fed(engine, inputs):
                 yield from found
+                refused.write(engine.take_rejects())
             yield from engine.finish()
-        self.rejected = dict(engine.rejected)
-        _warn(engine)
+        refused.write(engine.take_rejects())
+        report = refused.figures()
+        self.rejected = report["rejected_by_reason"]
+        tell_refused(report, engine.query, self._limit)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Arrow's C stream of the rows, for other libraries."""
@@ -88,13 +97,3 @@ class Results:
     def __repr__(self) -> str:
         columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
         return f"<spojoin.Results, columns {columns}>"
-
-
-def _warn(engine: Engine) -> None:
-    letters = engine.take_rejects()
-    if letters:
-        warnings.warn(
-            f"{len(letters):,} rows were refused and left out, the first because of {letters[0].detail}; "
-            "Results.rejected counts them by reason",
-            stacklevel=3,
-        )

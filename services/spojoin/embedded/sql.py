@@ -9,8 +9,10 @@ from typing import cast
 from spojoin.embedded.arguments import RowsLike, checked_number
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.file_reader import Reader
+from spojoin.embedded.given_tables import given
 from spojoin.embedded.inputs import InputFile
 from spojoin.embedded.readers import open_reader
+from spojoin.embedded.reject_limit import parse_reject_limit
 from spojoin.embedded.results import Results
 from spojoin.embedded.run import engine_for
 from spojoin.embedded.said import warn_of_notes
@@ -28,6 +30,7 @@ def sql(
     time: str | Mapping[str, str] | None = None,
     lateness: str | None = None,
     limit: int | None = None,
+    max_rejects: str | float = "50%",
     threads: int | None = None,
     **tables: RowsLike | str | Path,
 ) -> Results:
@@ -51,19 +54,20 @@ def sql(
         time: the event-time column of all, or of each by name; needed where a table has several timestamps.
         lateness: how far event times may run backwards, such as "5 s".
         limit: the most partners listed of one row.
+        max_rejects: how many rows may be refused, a share such as 0.1 or "10%", or a number of rows; below it a warning
+            tells of them, above it, or where all are refused, reading ends with BadData.
         threads: how many share the work, by default one for each core; results don't depend on it.
-        tables: Arrow tables, data frames of pandas or Polars, dicts of arrays, readers, generators of these, or paths.
+        tables: Arrow tables, data frames of pandas or Polars, dicts of arrays; lists and generators of these, or of
+            rows as dicts; readers; or paths.
 
     Raises ConfigurationError where the statement or the tables are wrong, BadData where they can't be read.
 
     """
-    found = bare_statement(statement, tables, StatementOptions(times_by_name(time), lateness, limit))
+    allowed = parse_reject_limit(max_rejects, "max_rejects=")
+    options = StatementOptions(times_by_name(time), lateness, checked_number("limit", limit))
+    found, shared = bare_statement(statement, given(tables), options), checked_number("threads", threads)
     warn_of_notes(found.query)
-    return _results(found, checked_number("threads", threads))
-
-
-def _results(found: BareStatement, threads: int | None) -> Results:
-    return Results(result_schema(found.query, []), lambda: _started(found, threads))
+    return Results(result_schema(found.query, []), lambda: _started(found, shared), allowed)
 
 
 def _started(found: BareStatement, threads: int | None) -> tuple[Engine, list[InputFile]]:

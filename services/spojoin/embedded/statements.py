@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from spojoin.embedded.given_tables import ReadOnce
 from spojoin.embedded.inferred_schema import schema_with_notes
+from spojoin.embedded.named_files import identity
+from spojoin.embedded.patterns import files_of
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import ColumnType, Order, Output, Query, TableSource, TypeName
 from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
@@ -90,10 +93,11 @@ def _bare(sql: str, tables: Mapping[str, object], options: StatementOptions) -> 
     named = [_source(side, tables) for side in joined]
     _check_used(tables, joined)
     sources = [each if isinstance(each, Path) else tables[each] for each in named]
-    has_table = parsed.statement.right.is_table
-    is_self = named[0] == named[1] and not has_table
-    is_merged = named[0] != named[1] and not has_table
-    names, needs_time = _stream_names(joined, is_self=is_self), is_merged or _is_bounded_by_time(parsed)
+    is_one, has_table = _is_one(named, sources), parsed.statement.right.is_table
+    if is_one and has_table and isinstance(sources[0], ReadOnce):
+        sources = [sources[0].read_all()] * 2
+    needs_time = not (is_one or has_table) or _is_bounded_by_time(parsed)
+    names = _stream_names(joined, is_self=is_one and not has_table)
     columns = [schema_with_notes(source, with_nested=True).columns for source in sources]
     query = _query(parsed, list(zip(joined, names, columns, strict=True)), options, sql, needs_time=needs_time)
     return BareStatement(query, dict(zip(names, sources, strict=True)))
@@ -171,6 +175,17 @@ def _source(side: JoinSide, tables: Mapping[str, object]) -> str | Path:
         f"'{side.stream}' is no file: expected its path in quotes, such as FROM '{side.stream}.csv' AS {side.alias}",
         side.line,
     )
+
+
+def _is_one(named: Sequence[str | Path], sources: Sequence[object]) -> bool:
+    """Whether both sides are one table or one file, whatever the paths by which they name it."""
+    if named[0] == named[1]:
+        return True
+    paths = [Path(source) for source in sources if isinstance(source, str | Path)]
+    if len(paths) < len(sources):
+        return False
+    left, right = ([identity(file) for file in files_of(path)] for path in paths)
+    return left == right
 
 
 def _check_used(tables: Mapping[str, object], joined: tuple[JoinSide, JoinSide]) -> None:

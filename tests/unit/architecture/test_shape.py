@@ -14,6 +14,8 @@ from tests.support.source_tree import modules, tree
 LINES_MAX, PARAMETERS_MAX = 40, 6
 #: Names of the kernel compiler: kernels take arrays one by one, since numba has no records.
 KERNEL = re.compile(r"(?<![a-z])(kernel|inlined|compiled|n?jit|vectorize)\w*\b")
+#: What users call: arguments by their names, which all have a default, and a docstring that explains each.
+DOORS = {"spojoin.embedded.sql.sql", "spojoin.embedded.library.__init__"}
 #: Classes that share a name across two rooms on purpose.
 HOMONYMS: dict[str, str] = {}
 #: What a machine must not use: its records and the times passed to it are all that it knows.
@@ -37,13 +39,22 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     return [name for name in names if name not in ("self", "cls")]
 
 
+def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.stmt) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
 def test_no_function_is_long() -> None:
-    lengths = {f"{module}.{f.name}": (f.end_lineno or f.lineno) - f.lineno + 1 for module, f in functions()}
+    lengths = {f"{module}.{f.name}": lines_of(f) for module, f in functions()}
+    explained = {
+        f"{module}.{f.name}": lines_of(f.body[0]) for module, f in functions() if f"{module}.{f.name}" in DOORS
+    }
+    lengths = {name: lines - explained.get(name, 0) for name, lines in lengths.items()}
     assert {name: lines for name, lines in lengths.items() if lines > LINES_MAX} == {}
 
 
-def test_only_kernels_take_many_parameters() -> None:
+def test_only_kernels_and_doors_take_many_parameters() -> None:
     counts = {f"{module}.{f.name}": len(parameters(f)) for module, f in functions() if not is_kernel(module, f)}
+    counts = {name: count for name, count in counts.items() if name not in DOORS}
     assert {name: count for name, count in counts.items() if count > PARAMETERS_MAX} == {}
 
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spojoin.cli.main import app
-from spojoin.cli.refused import refused_line
+from spojoin.embedded.refused_words import RUN, refused_line
 from spojoin.query.load import parse_query
 
 QUERY = """
@@ -161,6 +161,21 @@ def test_refused_rows_are_one_line_even_in_quiet_and_too_many_are_status_1(folde
     assert len((folder / "out.jsonl").read_text().splitlines()) == 10 - late
 
 
+@pytest.mark.parametrize(("late", "limit", "status"), [(5, (), 0), (6, (), 1), (6, ("--max-rejects", "60%"), 0)])
+def test_a_statement_alone_has_the_same_limit_and_says_so_in_its_own_words(folder, late, limit, status):
+    write_late_rows(folder, late, 10)
+    statement = (
+        "SELECT l.a FROM 'late.csv' AS l JOIN 'late.csv' AS r ON l.a > r.a WINDOW AS (SLIDE INTERVAL '1 s' ON '9 s')"
+    )
+    result = invoke("sql", statement, "--time", "ms", "--lateness", "1 ms", "-o", "out.jsonl", *limit, "-q")
+    assert result.exit_code == status
+    first, *more = result.stderr.splitlines()
+    assert f"{late} of 10 rows refused" in first
+    assert "say --lateness '1500 ms'" in first
+    assert len(more) == status
+    assert all(f"out.jsonl holds the results of the other {10 - late}" in line for line in more)
+
+
 def test_the_suggested_lateness_accepts_all_rows(folder):
     write_late_rows(folder, 4, 10)
     (folder / "late.yaml").write_text(LATE_QUERY + "lateness: 1500 ms\n")
@@ -184,26 +199,26 @@ def test_the_line_about_refused_rows_names_the_commonest_reasons():
     counts = {"null": 2, "type": 40, "nan": 1, "overflow": 1_003}
     report = {
         "rejected": 1_046,
-        "tuples": 0,
+        "rows": 1_046,
         "rejected_by_reason": counts,
         "rejected_first": {"type": "s, position 3: no"},
     }
-    assert refused_line(report, query) == (
+    assert refused_line(report, query, RUN) == (
         "1,046 of 1,046 rows refused: 1,003 overflow, 40 type (first: s, position 3: no), 2 null, 1 for other reasons"
     )
-    assert refused_line({"rejected": 0}, query) is None
+    assert refused_line({"rejected": 0}, query, RUN) is None
 
 
 def test_a_count_window_may_take_late_rows_in_order_of_arrival():
     query = parse_query(LATE_QUERY.replace("'1 s' ON '10 s'", "'1' ON '10'"))
     report = {
         "rejected": 1,
-        "tuples": 9,
+        "rows": 10,
         "rejected_by_reason": {"late": 1},
         "rejected_first": {},
         "late_by_us": 7_200_000_000,
     }
-    line = refused_line(report, query)
+    line = refused_line(report, query, RUN)
     assert "lateness: 2 hours" in line
     assert "or say 'order: arrival'" in line
 

@@ -70,6 +70,7 @@ def test_rows_are_those_of_the_whole_lines_alone(tmp_path_factory, drawn, block)
     results = spojoin.sql(
         f"SELECT l.id, r.v FROM '{path}' AS l LEFT JOIN TABLE(t) AS r ON l.v > r.v",
         t=pa.table({"v": [v for _, v in table]}),
+        max_rejects="100%",
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_reader, "BLOCK_BYTES", block)
@@ -87,7 +88,8 @@ def test_malformed_lines_take_no_place_in_a_window(tmp_path_factory, drawn):
     found = quietly(
         spojoin.sql(
             f"SELECT l.id, r.id AS other FROM '{path}' AS l JOIN '{path}' AS r ON l.v > r.v "
-            "WINDOW AS (SLIDE INTERVAL '1' ON '2')"
+            "WINDOW AS (SLIDE INTERVAL '1' ON '2')",
+            max_rejects="100%",
         )
     )
     near = [pair for at, b in enumerate(rows) for a in rows[max(at - 2, 0) : at] for pair in ((a, b), (b, a))]

@@ -22,6 +22,10 @@ from spojoin.errors import ConfigurationError
         ("1.0", 9, 10, False),
         ("100%", 10, 10, True),
         ("1000", 10, 10, True),
+        (0.1, 1, 10, False),
+        (0.1, 2, 10, True),
+        (1e-05, 1, 100_000, False),
+        (3, 4, 1_000, True),
     ],
 )
 def test_shares_numbers_and_all(text, refused, rows, is_broken):

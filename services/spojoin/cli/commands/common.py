@@ -37,6 +37,13 @@ ResultFormat = Annotated[
 Rejects = Annotated[
     Path | None, typer.Option(help="The file of refused rows with their reasons: JSON lines or Parquet.")
 ]
+MaxRejects = Annotated[
+    str,
+    typer.Option(
+        metavar="SHARE|ROWS",
+        help="End with status 1 if more rows are refused: a share, 0.5 or 50%, or a number. Results are kept.",
+    ),
+]
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Show no progress and no summary; refused rows are still counted on stderr."),

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spojoin.cli.commands.common import Debug, Output, QueryFile, Quiet, Rejects, ResultFormat, say_notes, stream_files
+from spojoin.cli.commands.common import (
+    Debug,
+    MaxRejects,
+    Output,
+    QueryFile,
+    Quiet,
+    Rejects,
+    ResultFormat,
+    say_notes,
+    stream_files,
+)
 from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
 
@@ -39,13 +49,7 @@ class RunOptions:
         Path | None,
         typer.Option(help="The file of the run's figures, as JSON, with what the layout cost each worker."),
     ] = None
-    max_rejects: Annotated[
-        str,
-        typer.Option(
-            metavar="SHARE|ROWS",
-            help="End with status 1 if more rows are refused: a share, 0.5 or 50%, or a number. Results are kept.",
-        ),
-    ] = "50%"
+    max_rejects: MaxRejects = "50%"
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="The number of parts in which the window is searched; default the layout's, or 1."),
@@ -89,7 +93,8 @@ def run(options: RunOptions) -> None:
     """
     with one_sentence(is_debug=options.debug):
         from spojoin.cli.progress import run_progress
-        from spojoin.cli.refused import refused_line, too_many_refused
+        from spojoin.cli.refused import end_with_refused
+        from spojoin.embedded.refused_words import RUN
         from spojoin.embedded.reject_limit import parse_reject_limit
         from spojoin.embedded.run import run as run_files
         from spojoin.local.supervise import ending_on_signals
@@ -104,11 +109,7 @@ def run(options: RunOptions) -> None:
             from spojoin.cli.summary import show_run
 
             show_run(report, options.output)
-        if line := refused_line(report, query):
-            typer.echo(f"spojoin: {line}", err=True)
-        if sentence := too_many_refused(report, limit, options.output, options.rejects):
-            typer.echo(f"spojoin: {sentence}", err=True)
-            raise typer.Exit(1)
+        end_with_refused(report, query, RUN, limit, (options.output, options.rejects))
 
 
 def _files(options: RunOptions, query: Query) -> RunFiles:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spojoin.cli.commands.common import Debug, Output, Quiet, Rejects, ResultFormat, say_notes
+from spojoin.cli.commands.common import Debug, MaxRejects, Output, Quiet, Rejects, ResultFormat, say_notes
 from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
 
@@ -42,6 +42,7 @@ class SqlOptions:
     ] = None
     limit: Annotated[int | None, typer.Option(min=1, help="The most partners that are listed of one row.")] = None
     rejects: Rejects = None
+    max_rejects: MaxRejects = "50%"
     report: Annotated[Path | None, typer.Option(help="The file of the run's figures, as JSON.")] = None
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how the statement is evaluated, and what it takes; read no rows.")
@@ -59,7 +60,8 @@ def sql(options: SqlOptions) -> None:
     TABLE('tiers.csv') joins with all rows of a file.
 
     A pair of rows is a result if the condition holds and the earlier row lies in the later one's window. Results are a
-    table on a terminal and JSON lines in a pipe; -o names a file. The exit status is 0, or 2 for a mistake.
+    table on a terminal and JSON lines in a pipe; -o names a file. The exit status is 0, 1 if too many rows were
+    refused, 2 for a mistake.
 
     Examples, which can be pasted one after the other:
 
@@ -116,9 +118,11 @@ def _explain(found: BareStatement) -> None:
 
 def _run(found: BareStatement, options: SqlOptions) -> None:
     from spojoin.cli.progress import run_progress
-    from spojoin.cli.refused import refused_line
+    from spojoin.cli.refused import end_with_refused
     from spojoin.cli.summary import show_run
     from spojoin.embedded.formats import named_format
+    from spojoin.embedded.refused_words import SQL
+    from spojoin.embedded.reject_limit import parse_reject_limit
     from spojoin.embedded.run import run
     from spojoin.embedded.run_files import RunFiles
     from spojoin.embedded.standard_input import DASH
@@ -126,10 +130,10 @@ def _run(found: BareStatement, options: SqlOptions) -> None:
 
     inputs = {name: Path(str(source)) for name, source in found.sources.items()}
     files = RunFiles(inputs, options.output, options.rejects, options.report, format=named_format(options.format))
+    limit = parse_reject_limit(options.max_rejects)
     is_quiet = options.quiet or options.output == DASH
     with ending_on_signals(), run_progress(found.query.name, is_quiet=is_quiet) as progress:
         report = run(found.query, files, progress=progress)
     if not is_quiet:
         show_run(report, options.output)
-    if line := refused_line(report, found.query):
-        typer.echo(f"spojoin: {line}", err=True)
+    end_with_refused(report, found.query, SQL, limit, (options.output, options.rejects))

@@ -1,0 +1,114 @@
+"""Rows given in Python by name: in which forms they come, and what of them can be read once only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any
+
+import pyarrow as pa
+
+from spojoin.embedded.arguments import is_row, table_of
+from spojoin.errors import BadData, ConfigurationError
+from spojoin.suggest import listed
+
+#: Rows of a generator of rows that make one piece.
+_PIECE_ROWS = 1 << 16
+
+
+class ReadOnce:
+    """A reader, generator or other iterator under the name that the statement has for it: it can be read once.
+
+    schema: of a reader its own, else that of its first piece, which is read at once
+
+    Raises BadData where there is no piece.
+    """
+
+    schema: pa.Schema
+
+    def __init__(self, name: str, rows: Iterator[Any]) -> None:
+        self.name = name
+        self._pieces: Iterator[Any] | None = rows
+        if isinstance(rows, pa.RecordBatchReader):
+            self.schema = rows.schema
+            return
+        first = next(_pieces(rows), None)
+        if first is None:
+            raise BadData(
+                f"the {_kind(rows)} {name!r} gives no rows, which would tell its columns: it is empty, or has been "
+                "read before"
+            )
+        table = table_of(first, f"{name}[0]")
+        self.schema = table.schema
+        self._pieces = chain([table], _pieces(rows))
+
+    def __iter__(self) -> Iterator[Any]:
+        """Its pieces. Raises BadData the second time."""
+        pieces, self._pieces = self._pieces, None
+        if pieces is None:
+            raise BadData(
+                f"{self.name!r} has been read, and a reader or generator can be read once: keep the results as a "
+                "table, results.to_arrow(), or give the rows as one, such as reader.read_all()"
+            )
+        return pieces
+
+    def read_all(self) -> pa.Table:
+        """All rows as a table, which can be read again."""
+        return _in_one(self.name, [self.schema.empty_table(), *self])
+
+
+def given(tables: Mapping[str, object]) -> dict[str, object]:
+    """Tables by name as a statement takes them.
+
+    Raises ConfigurationError where two names share what can be read once, BadData where rows have no one schema.
+    """
+    names: dict[int, str] = {}
+    for name, rows in tables.items():
+        if isinstance(rows, Iterator) and (other := names.setdefault(id(rows), name)) != name:
+            raise ConfigurationError(
+                f"{other!r} and {name!r} are one {_kind(rows)}, which can be read once: give it one name and join it "
+                "with itself, or read it into a table before"
+            )
+    return {name: _given(name, rows) for name, rows in tables.items()}
+
+
+def _given(name: str, rows: Any) -> object:  # noqa: ANN401  (any argument)
+    if isinstance(rows, Iterator):
+        return ReadOnce(name, rows)
+    if isinstance(rows, list | tuple):
+        return _in_one(name, rows)
+    if hasattr(rows, "collect") and hasattr(rows, "collect_schema"):  # a plan of Polars
+        return rows.collect()
+    if hasattr(rows, "to_frame") and not hasattr(rows, "columns"):  # one column of pandas or Polars
+        return rows.to_frame()
+    return rows
+
+
+def _in_one(name: str, pieces: Sequence[Any]) -> pa.Table:
+    """The pieces of a list as one table, whose types hold the values of all."""
+    if not pieces:
+        raise BadData(f"{name} is an empty list, which tells no columns: expected a table, which may have no rows")
+    found = [table_of(piece, f"{name}[{number}]") for number, piece in enumerate(_pieces(iter(pieces)))]
+    for number, table in enumerate(found):
+        if set(table.column_names) != set(found[0].column_names):
+            raise BadData(
+                f"{name}[{number}] has the columns {listed(table.column_names)}, and {name}[0] has "
+                f"{listed(found[0].column_names)}: expected the same in all pieces"
+            )
+    try:
+        return pa.concat_tables(found, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise BadData(f"the pieces of {name} have different types ({error}): cast the column in one of them") from error
+
+
+def _pieces(rows: Iterator[Any]) -> Iterator[Any]:
+    """Pieces as they come, but of rows that are dicts of single values, tables of many."""
+    for first in rows:
+        if is_row(first):
+            yield pa.Table.from_pylist([first, *islice(rows, _PIECE_ROWS)])
+        else:
+            yield first
+
+
+def _kind(rows: object) -> str:
+    return "reader" if isinstance(rows, pa.RecordBatchReader) else type(rows).__name__
