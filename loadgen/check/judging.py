@@ -245,9 +245,10 @@ def settle_rejects(
 
 
 def _without_passed(rows_: StreamRows, dead: Mapping[Place, str], streams: Sequence[StreamRows]) -> StreamRows:
-    """Rows that came after the merge had passed their time, because their input counted as idle.
+    """Rows that came after the merge had passed their time, because their input was idle or had promised otherwise.
 
-    That depends on the clock, so only the dead letters show it; but some tuple must follow each such row in time.
+    That depends on who was read first, so only the dead letters show it; but some tuple must follow each such row
+    in time.
     """
     latest = max((int(r.times_us.max()) for r in streams if r.times_us is not None and len(r)), default=0)
     assert rows_.times_us is not None, "event-time order needs times"

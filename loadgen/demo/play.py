@@ -35,9 +35,6 @@ FLUSH_TIMEOUT_S = 30.0
 PACED_SHARE = 0.5
 PACED_ROWS_PER_SECOND_MAX = 20_000.0
 PACED_S_MAX = 12.0
-#: An input that is silent this long no longer holds the others up. Heartbeats mark the end of each part; until then
-#: even a long pause of Spark must not let the merge go on without it.
-IDLE_TIMEOUT_MS = 60_000
 #: The end of the year 9999.
 FOREVER_MS = 253_402_300_799_999
 
@@ -138,7 +135,6 @@ class _Play:
             query_file,
             workers=WORKERS if self.job.packing == APART else WORKERS_INSIDE,
             packing=self.job.packing,
-            settings={"idle_timeout_ms": str(IDLE_TIMEOUT_MS)},
             input_topics=self._topics,
             partitions=self.job.partitions,
             logs=self.logs,

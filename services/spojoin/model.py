@@ -624,6 +624,7 @@ class Query:
     is_traced: whether such messages carry the `TRACEPARENT` of the row that answered
     emit, join, grouped, best: when rows answer, and what
     notes: what the statement's author may not expect, in sentences, each to be said once beside the answer
+    idle_timeout_us: how long event time waits for an input without records, by their timestamps; None for ever
     """
 
     name: str
@@ -647,6 +648,7 @@ class Query:
     grouped: Grouped | None = None
     best: Best | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
+    idle_timeout_us: int | None = None
 
     @property
     def asks(self) -> bool:

@@ -1,9 +1,13 @@
-"""Parts of messages: what was found, what was expected and what was probably meant."""
+"""Parts of messages: what was found, what was expected and what was probably meant; moments and spans in words."""
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 from collections.abc import Iterable
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_UNITS_US = ((86_400_000_000, "day"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"))
 
 
 def listed(names: Iterable[str]) -> str:
@@ -19,3 +23,19 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     meant = [choice for choice in choices if close and choice.lower() == close[0]]
     hint = f"; did you mean '{meant[0]}'?" if meant else ""
     return f"unknown {kind} '{name}': expected {listed(choices)}{hint}"
+
+
+def moment(time_us: int) -> str:
+    """An event time, microseconds since 1970, in words: `2024-03-01T10:00:10Z`."""
+    try:
+        return (_EPOCH + dt.timedelta(microseconds=time_us)).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        return f"{time_us} us since 1970"
+
+
+def span(us: int) -> str:
+    """A length of time, exactly, in the largest unit that fits: `90 s`."""
+    if us == 0:
+        return "0 s"
+    unit, name = next(((size, name) for size, name in _UNITS_US if us % size == 0), (1, "us"))
+    return f"{us // unit:,} {name}"

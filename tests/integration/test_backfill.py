@@ -26,7 +26,7 @@ from spojoin.local.cluster import LocalCluster
 from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Service, Supervisor
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
-from spojoin.protocol.topology import Topic, input_topic, topic_name
+from spojoin.protocol.topology import HEARTBEAT, Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.runtime.generations import GenerationsTopic
 from tests.support.served import PATIENCE_S, SINK_ALONE, SIZES
@@ -85,6 +85,9 @@ class Feed:
                 self._producer.produce(self._topic, orjson.dumps({**row, "id": self.rows}), partition=partition)
                 self.rows += 1
             self._producer.poll(0)
+        for partition in range(self._partitions):
+            end = {HEARTBEAT: str(BEGIN_MS + self.rows).encode()}
+            self._producer.produce(self._topic, b"", headers=end, partition=partition)
         assert self._producer.flush(PATIENCE_S) == 0
 
 
@@ -155,7 +158,7 @@ def until(results: Results, supervisors: list[Supervisor], is_done) -> None:
 
 
 def services(cluster: LocalCluster, path: Path, topic: str, packing: str, **extra: str) -> list[Service]:
-    settings = {**SIZES, "idle_timeout_ms": "4000", "input_topics": orjson.dumps({"readings": topic}).decode(), **extra}
+    settings = {**SIZES, "input_topics": orjson.dumps({"readings": topic}).decode(), **extra}
     query, servers = load_query(path), (cluster.broker.bootstrap, cluster.redis.url)
     return services_of(Deployment(query, path, *servers, workers=2, extra=settings, packing=packing))
 

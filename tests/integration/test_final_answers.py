@@ -168,7 +168,7 @@ ASKED = 400
 
 
 def test_a_heartbeat_closes_what_no_row_does(own_cluster: LocalCluster, tmp_path: Path) -> None:
-    settings = {**SIZES, "idle_timeout_ms": "600000"}
+    settings = dict(SIZES)
     with served(own_cluster, tmp_path, UNANSWERED, 1, settings, restarts_max=0, columns=("id",)) as running:
         producer = Producer({"bootstrap.servers": own_cluster.broker.bootstrap})
         for number in range(ASKED):

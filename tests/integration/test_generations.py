@@ -33,7 +33,7 @@ from spojoin.local.supervise import Service, Supervisor
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.acceptance import LogFollower
-from spojoin.protocol.topology import SHARED, Topic, input_topic, topic_name
+from spojoin.protocol.topology import HEARTBEAT, SHARED, Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.runtime.generations import GenerationsTopic
 from spojoin.wire.codec import decode
@@ -44,7 +44,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 PARTITIONS = 3
 DOMAIN = 40
-IDLE_MS = 4_000
 OLD_WINDOW, OLD_SLIDE = 500, 50
 NEW_WINDOW, NEW_SLIDE = 400, 1
 OLD = f"""
@@ -95,11 +94,17 @@ class Feed:
                 self._send(self.rows)
                 self.rows += 1
             self._producer.poll(0)
+        end = {HEARTBEAT: str(self._at(self.rows) + 1).encode()}
+        for partition in range(PARTITIONS):
+            self._producer.produce(self._topic, b"", headers=end, partition=partition)
         assert self._producer.flush(PATIENCE_S) == 0
+
+    def _at(self, number: int) -> int:
+        return 1_700_000_000_000 + number // 5
 
     def _send(self, number: int) -> None:
         one = np.array([number])
-        row = {"draw": float(draw(one)[0]), "cooling": int(cooling(one)[0]), "at": 1_700_000_000_000 + number // 5}
+        row = {"draw": float(draw(one)[0]), "cooling": int(cooling(one)[0]), "at": self._at(number)}
         partition = number * 31 % 7 % PARTITIONS
         self._producer.produce(self._topic, orjson.dumps({**row, "id": number}), partition=partition)
 
@@ -232,7 +237,6 @@ class Stage:
     def services(self, path: Path, **extra: str) -> list[Service]:
         settings = {
             **SIZES,
-            "idle_timeout_ms": str(IDLE_MS),
             "input_topics": orjson.dumps({"readings": self.topic}).decode(),
         }
         bootstrap, redis = self.cluster.broker.bootstrap, self.cluster.redis.url

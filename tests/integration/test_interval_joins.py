@@ -56,12 +56,11 @@ COLUMNS = ("probe_seq", "left_seq", "right_seq", "left_key", "right_key")
 
 WORKERS, KILLED, PACE_S = 3, "pojoin-1", 0.04
 BATCH_TUPLES = 32
-#: An interval reaches over several batches. No input counts as idle: what is late depends on the rows alone.
+#: An interval reaches over several batches.
 SETTINGS = {
     "frame_tuples": "32",
     "batch_tuples": str(BATCH_TUPLES),
     "credits_frames": "32",
-    "idle_timeout_ms": "3600000",
 }
 #: Keys are counted until well before the worker is killed.
 LAYOUTS = {"batch": "", "hp": "layout: {name: hp, calibration: 1000}", "kp": "layout: kp", "dp": "layout: dp"}

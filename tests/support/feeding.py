@@ -25,6 +25,7 @@ class FakeRouter(FakeMachine):
         self.full: set[tuple[int, int]] = set()
         self.rows: list[tuple[int, int, list[int]]] = []
         self.ends: list[tuple[int, int]] = []
+        self.doubted: set[tuple[int, int]] = set()
 
     def sources(self) -> SourceState:
         return self.positions
@@ -42,6 +43,9 @@ class FakeRouter(FakeMachine):
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
         if ended:
             self.ends.append((stream, partition))
+
+    def doubts_end(self, stream: int, partition: int) -> bool:
+        return (stream, partition) in self.doubted
 
 
 def parse(stream, partition, records) -> Rows:

@@ -14,7 +14,8 @@ from loadgen.load.open_loop import OpenLoop, Sender
 from loadgen.load.ramp.step import LagPoint, Measured
 from loadgen.load.tap import ResultsTap
 
-#: Event-time order holds the last rows back until their input counts as idle; so the measurement ends earlier.
+#: Event-time order holds the last rows back while another partition may bring earlier ones; so the measurement ends
+#: earlier.
 TAIL_S = 1.0
 #: How fast windows are filled, in rows a second.
 FILL_RATE = 50_000.0

@@ -21,12 +21,12 @@ from spojoin.explain.footprint import (
 )
 from spojoin.explain.held_rows import TEXT_MEAN_BYTES, PayloadColumn, payload_columns
 from spojoin.explain.selectivity import Selectivity, measure
-from spojoin.model import Direction, Domain, EmitOn, Output, Query, Stream, Window
+from spojoin.model import Direction, Domain, EmitOn, Order, Output, Query, Stream, Window
 from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, partitions, source_topic, topic_name
 from spojoin.published.door import explained
+from spojoin.suggest import span
 
 _DOMAINS = {Domain.FLOAT: "double", Domain.INTEGER: "int64", Domain.ASSIGNED: "numbers of values"}
-_UNITS_US = ((86_400_000_000, "day"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +169,7 @@ def size_text(value: int, is_time: bool) -> str:
     """A window size as a query writes it."""
     if not is_time:
         return f"{value:,} tuples" if value != 1 else "1 tuple"
-    if value == 0:
-        return "0 s"
-    unit, name = next(((u, n) for u, n in _UNITS_US if value % u == 0), (1, "us"))
-    return f"{value // unit:,} {name}"
+    return span(value)
 
 
 def _bare_size(value: int, is_time: bool) -> str:
@@ -285,6 +282,17 @@ def _interval_rules(query: Query) -> Iterator[str]:
         yield f"held by the windows, evaluated by no service: {' AND '.join(interval.held)}"
 
 
+def _waiting_rules(query: Query) -> Iterator[str]:
+    """For which inputs event time waits, and until when."""
+    if query.order is not Order.EVENT_TIME:
+        return
+    if query.idle_timeout_us is None:
+        yield "event time waits for every input: for a row or a heartbeat of each partition (no idle_timeout)"
+    else:
+        silence = span(query.idle_timeout_us)
+        yield f"event time waits for every input, but not for one without records for {silence} (idle_timeout)"
+
+
 def _is_constant(window: Window, sizes: SetupSizes) -> bool:
     return not window.is_time and window.slide >= sizes.batch_tuples
 
@@ -319,7 +327,7 @@ def render(plan: QueryPlan, console: Console) -> None:
     console.print(f"[bold]{query.name}[/]: {kind} of {' and '.join(s.name for s in query.inputs)}", highlight=False)
     size = f"the whole table {query.streams[-1].name}" if query.has_table else f"{length}, slide {slide}"
     console.print(f"window {size}; order {query.order}; output {query.output}", highlight=False)
-    for rule in plan.window_rules:
+    for rule in (*plan.window_rules, *_waiting_rules(query)):
         console.print(f"  {escape(rule)}", highlight=False)
     if other := explained(query):
         console.print(other, highlight=False)

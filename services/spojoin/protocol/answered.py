@@ -7,7 +7,7 @@ answered are rows that had been read and come no later in the order than the las
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ RowPlace = tuple[int, int, int, int]
 #: (time, stream, partition, offset, row): the total order by event time
 Key = tuple[int, int, int, int, int]
 Flags = NDArray[np.bool_]
+#: By stream and partition: a place, and the event time before which no row behind it is.
+Promises = Mapping[tuple[int, int], tuple[Place, int]]
 FIRST_PLACE: Place = (0, 0)
 NEVER = -(2**63)
 
@@ -34,20 +36,21 @@ class PassedOrder:
     frontier: the last row that went out; reads: how far each input had been read
     late: rows that had come too late for the merge, or were refused behind the cut: by that generation's conditions and
         lateness, which are not those of the next one
+    promised: of an input, the time before which nothing follows behind a place that positions have passed
     """
 
     frontier: Key
     reads: Mapping[tuple[int, int], Place]
     late: frozenset[RowPlace]
+    promised: Promises = field(default_factory=dict)
 
     @classmethod
     def of(cls, saved: Mapping[str, Any]) -> PassedOrder:
         """What a router's checkpoint says."""
         time_us, stream, partition, offset, row = saved["frontier"][0]
         reads = {(s, p): (o, r) for s, p, o, r in saved["read"]}
-        return cls(
-            (time_us, stream, partition, offset, row), reads, frozenset((s, p, o, r) for s, p, o, r in saved["late"])
-        )
+        late = frozenset((s, p, o, r) for s, p, o, r in saved["late"])
+        return cls((time_us, stream, partition, offset, row), reads, late, promises_of(saved))
 
     def saved(self) -> dict[str, Any]:
         """The same for a checkpoint."""
@@ -55,6 +58,7 @@ class PassedOrder:
             "frontier": [self.frontier],
             "read": [[*source, *place] for source, place in sorted(self.reads.items())],
             "late": [list(row) for row in sorted(self.late)],
+            "promised": saved_promises(self.promised),
         }
 
     def has_read(self, row: RowPlace) -> bool:
@@ -114,7 +118,13 @@ class Answered:
         passed = [each for each in self.passed if last is None or not last.covers(each)]
         if last is not None and not any(each.covers(last) for each in passed):
             passed.append(last)
-        return orjson.dumps([each.saved() for each in passed]) if passed else b""
+        promised = {**self.promised, **({} if last is None else last.promised)}
+        return orjson.dumps([replace(each, promised=promised).saved() for each in passed]) if passed else b""
+
+    @property
+    def promised(self) -> Promises:
+        """What was promised of the inputs, by the generation that heard of it last."""
+        return {source: promise for each in self.passed for source, promise in each.promised.items()}
 
     @property
     def reads(self) -> dict[tuple[int, int], Place]:
@@ -150,6 +160,16 @@ class Answered:
     def read_of(self, stream: int, partition: int) -> Place:
         """How far an input had been read when rows left it out of its order."""
         return max((each.reads.get((stream, partition), FIRST_PLACE) for each in self.passed), default=FIRST_PLACE)
+
+
+def promises_of(saved: Mapping[str, Any]) -> Promises:
+    """What a router's checkpoint says was promised; those of earlier versions say nothing."""
+    return {(s, p): ((o, r), time_us) for s, p, o, r, time_us in saved.get("promised", ())}
+
+
+def saved_promises(promised: Promises) -> list[list[int]]:
+    """The same for a checkpoint."""
+    return [[*source, *place, time_us] for source, (place, time_us) in sorted(promised.items())]
 
 
 def before(offsets: I64, rows: I64, place: Place) -> Flags:

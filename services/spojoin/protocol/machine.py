@@ -162,6 +162,10 @@ class InputMachine(Machine, ABC):
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
         """The input holds no more rows for now, or does after all."""
 
+    @abstractmethod
+    def doubts_end(self, stream: int, partition: int) -> bool:
+        """Whether the log has to be asked where the input ends before `on_input_end` says so: it would be idle."""
+
 
 class InputThrough(InputMachine, ABC):
     """A machine around one that takes rows, `_inputs`; what it doesn't change goes through."""
@@ -193,6 +197,10 @@ class InputThrough(InputMachine, ABC):
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
         """The input holds no more rows for now, or does after all."""
         self._inputs.on_input_end(stream, partition, ended=ended)
+
+    def doubts_end(self, stream: int, partition: int) -> bool:
+        """Whether the log has to be asked where the input ends."""
+        return self._inputs.doubts_end(stream, partition)
 
 
 class WindowMachine(Machine, ABC):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -44,6 +45,7 @@ _OPTIONS = (
     "output",
     "limit",
     "lateness",
+    "idle_timeout",
     "key",
     "trace",
     "method",
@@ -127,6 +129,7 @@ def _query(text: str, query_of: QueryOf | None) -> Query:
     query = assemble(
         parsed, _sides(parsed.statement, streams, tables), choices, _lateness(options, is_by_arrival=is_by_arrival)
     )
+    query = replace(query, idle_timeout_us=_idle_timeout(options, is_by_arrival=is_by_arrival))
     if "layout" in options:
         check_key(query, query.layout, options["layout"].line)
         check_method(query, options["layout"].line)
@@ -224,6 +227,23 @@ def _lateness(options: dict[str, Item], *, is_by_arrival: bool) -> int:
     if lateness and is_by_arrival:
         raise QueryError("lateness needs event-time order: add 'order: event_time' or remove it", item.line)
     return lateness
+
+
+def _idle_timeout(options: dict[str, Item], *, is_by_arrival: bool) -> int | None:
+    if "idle_timeout" not in options:
+        return None
+    item = options["idle_timeout"]
+    text = text_of(item, DURATION_EXPECTED)
+    idle_timeout = parse_duration_us(text)
+    if not idle_timeout or idle_timeout % 1_000 or idle_timeout > LENGTH_US_MAX:
+        raise QueryError(
+            f"idle_timeout '{text}': expected {DURATION_EXPECTED}, in whole milliseconds and at most 10 years; "
+            "without it event time waits for every input",
+            item.line,
+        )
+    if is_by_arrival:
+        raise QueryError("idle_timeout needs event-time order: add 'order: event_time' or remove it", item.line)
+    return idle_timeout
 
 
 def _method(item: Item | None) -> Method:

@@ -4,7 +4,8 @@ Comments, spacing, aliases, the order of options and of streams are not part of 
 (filters, residual conditions, a select list, two streams of one input) is a part of its own, so that the fingerprints
 of all others stay. The order of a schema's columns is,
 since CSV lines are read by position, and so is the order of conditions, since it is the order of columns in the log.
-How a query is searched (`method`) and on how many workers changes no result, and is left out.
+How a query is searched (`method`) and on how many workers changes no result, and is left out. So is how long event
+time waits for an idle input (`idle_timeout`): in which order rows were taken, the log says.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
@@ -16,6 +17,8 @@ from spojoin.wire.records import Rows, SourcePosition
 
 #: how often new partitions are looked for
 DISCOVERY_MS = 2_000
+#: how often the log is asked where an input ends that seems to be idle
+ASK_MS = 20
 #: the most that is parsed at once
 CHUNK_RECORDS_MAX = 4_096
 CHUNK_BYTES_MAX = 1 << 20
@@ -50,6 +53,8 @@ class InputFeed:
         #: of each input the chunks given to the machine, by their last offset, and when their first record was produced
         self._given: dict[tuple[int, int], deque[tuple[int, int]]] = {}
         self._discover_at_ms = 0.0
+        #: when the log was last asked where an input ends
+        self._asked_ms: dict[LogPartition, float] = {}
         #: told of each chunk: when its first and its last record were produced, ms since 1970
         self.on_taken: Callable[[int, int], None] | None = None
 
@@ -80,7 +85,18 @@ class InputFeed:
                 rows = self._parse(stream, partition, chunk)
                 yield from self._machine.on_rows(stream, partition, rows)
             else:
-                self._machine.on_input_end(stream, partition, ended=self.intake.is_drained(source))
+                self._note_end(stream, partition, source)
+
+    def _note_end(self, stream: int, partition: int, source: LogPartition) -> None:
+        """Say whether an input is at its end; the log is asked before it counts as idle: what is known may be old."""
+        ended = self.intake.is_drained(source)
+        if ended and self._machine.doubts_end(stream, partition):
+            now_ms = self._clock.monotonic_ms()
+            if now_ms < self._asked_ms.get(source, -math.inf) + ASK_MS:
+                return
+            self._asked_ms[source] = now_ms
+            ended = self.intake.has_passed(source, self._log.end(source))
+        self._machine.on_input_end(stream, partition, ended=ended)
 
     def has_work(self) -> bool:
         """Whether `feed` would give rows to the machine."""

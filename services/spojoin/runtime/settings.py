@@ -72,7 +72,6 @@ class Settings(BaseSettings):
     handover_frames: a batch is immutable from this many frames after its seal; default 2, and 1 where it is made and
         searched in the router's process
     credits_frames: frames that may be under way before their results are out
-    idle_timeout_ms: an input that has been silent for this long no longer holds the event-time merge
     drain_ms: how long a PO-Join worker that is asked to end continues while frames wait for it
     stall_ms_max: a loop that has not completed a turn for this long is unhealthy
     statefulset, namespace: the workers' StatefulSet, for the controller; by default in its own namespace
@@ -128,7 +127,6 @@ class Settings(BaseSettings):
     batch_frames: int = Field(256, ge=1)
     handover_frames: int | None = Field(None, ge=1)
     credits_frames: int = Field(256, ge=1)
-    idle_timeout_ms: int = Field(1_000, ge=0)
     drain_ms: int = Field(0, ge=0)
     stall_ms_max: int = Field(60_000, ge=1_000)
     statefulset: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spojoin.protocol.machine import InputMachine
-from spojoin.simulate.messages import ScenarioMessage, Source
+from spojoin.simulate.messages import ENDS_AGAIN, ScenarioMessage, Source
 
 #: A message of an input, and a row in it.
 Cursor = tuple[int, int]
@@ -17,20 +17,25 @@ class InputsFeed:
     def __init__(self, inputs: Mapping[Source, tuple[ScenarioMessage, ...]]) -> None:
         self.available = dict.fromkeys(inputs, 0)
         self._inputs = inputs
+        self._ends = {source: _without_ends_again(messages) for source, messages in inputs.items()}
         self._cursors: dict[str, dict[Source, Cursor]] = {}
 
     def grow(self, source: Source) -> None:
         """One more message of an input is written, if there is one."""
-        self.available[source] = min(self.available[source] + 1, len(self._inputs[source]))
+        self.available[source] = min(self.available[source] + 1, self._ends[source])
 
     @property
     def is_complete(self) -> bool:
         """Whether everything is written."""
-        return all(count == len(self._inputs[source]) for source, count in self.available.items())
+        return all(count >= self._ends[source] for source, count in self.available.items())
 
     def complete(self) -> None:
         """Everything is written."""
-        self.available = {source: len(messages) for source, messages in self._inputs.items()}
+        self.available = dict(self._ends)
+
+    def end_again(self) -> None:
+        """The promise at the end of each input comes once more, if it may."""
+        self.available = {source: min(end + 1, len(self._inputs[source])) for source, end in self.available.items()}
 
     def readable(self, name: str, router: InputMachine) -> list[Source]:
         """Inputs that hold a message which the router instance `name` wants now."""
@@ -54,3 +59,8 @@ class InputsFeed:
             at = router.sources()
             self._cursors[name] = {s: (at[s].offset, at[s].row) if s in at else (0, 0) for s in self._inputs}
         return self._cursors[name]
+
+
+def _without_ends_again(messages: tuple[ScenarioMessage, ...]) -> int:
+    is_ended = bool(messages) and messages[-1].heartbeat_us is not None
+    return len(messages) - (ENDS_AGAIN if is_ended else 0)

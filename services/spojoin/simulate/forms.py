@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from spojoin.model import Arithmetic, Column, Expression, Op, Order, Output, TypeName
 from spojoin.simulate.conditions import Computation, SideColumn
 from spojoin.simulate.coverage import Event
+from spojoin.simulate.messages import ENDS_AGAIN
 from spojoin.simulate.oracle import Comparison
 from spojoin.simulate.scenario import Scenario
 
@@ -57,7 +58,9 @@ def _order(scenario: Scenario) -> Iterator[Event]:
     if scenario.query.lateness_us:
         yield "order", "rows may be late"
     for messages in scenario.inputs.values():
-        yield from (("order", "heartbeat") for message in messages if message.heartbeat_us is not None)
+        yield from (
+            ("order", "heartbeat") for message in messages[: -1 - ENDS_AGAIN] if message.heartbeat_us is not None
+        )
 
 
 def _window(scenario: Scenario) -> Iterator[Event]:

@@ -8,6 +8,9 @@ from spojoin.simulate.oracle import SourceRow
 
 #: An input partition: stream and partition.
 Source = tuple[int, int]
+#: How often the promise that ends an input comes again at rest: a generation in event-time order that follows one by
+#: arrival knows of no promise from before its beginning.
+ENDS_AGAIN = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from spojoin.simulate import probabilities as odds
 from spojoin.simulate.broker import NO_BROKER_FAULTS, BrokerFaults, draw_broker_faults
 from spojoin.simulate.drawn_query import TICK_US, Attribute, DrawnQuery, as_interval_join, draw_query
 from spojoin.simulate.editions import Edition, edition_of
-from spojoin.simulate.messages import ScenarioMessage, Source
+from spojoin.simulate.messages import ENDS_AGAIN, ScenarioMessage, Source
 from spojoin.simulate.oracle import OracleJoin, SourceRow, Value, evaluate, is_refused, is_valid
 from spojoin.simulate.packs import ALL_APART, ALONE, DrawnPacking, draw_instances, draw_packings
 from spojoin.simulate.reading import RowsReader
@@ -173,7 +173,6 @@ def _draw_config(rng: Random, query: Query) -> RouterConfig:
         batch_frames=rng.choice(odds.BATCH_FRAMES),
         handover_frames=rng.choice(odds.HANDOVER_FRAMES),
         linger_ms=rng.choice(odds.LINGER_MS),
-        idle_timeout_ms=1_000_000,
         credits_frames=rng.choice(odds.CREDITS_FRAMES),
     )
 
@@ -227,7 +226,21 @@ def _draw_inputs(rng: Random, drawn: DrawnQuery, rows: tuple[int, ...]) -> dict[
         size = min(left, rng.choice(odds.ROWS_A_MESSAGE))
         messages[source].append(writer.message(source, len(messages[source]), size))
         left -= size
-    return {source: tuple(written) for source, written in messages.items()}
+    return _ended({source: tuple(written) for source, written in messages.items()})
+
+
+def _ended(inputs: dict[Source, tuple[ScenarioMessage, ...]]) -> dict[Source, tuple[ScenarioMessage, ...]]:
+    """The inputs with a promise at the end of each that nothing which any of them has follows: all can be merged."""
+    reached = [message.heartbeat_us for messages in inputs.values() for message in messages]
+    reached += [row.time_us for messages in inputs.values() for message in messages for row in message.rows]
+    times = [time for time in reached if time is not None]
+    if not times:
+        return inputs
+    end_us = max(times) + TICK_US
+    return {
+        source: (*messages, *(ScenarioMessage(len(messages) + n, (), end_us) for n in range(1 + ENDS_AGAIN)))
+        for source, messages in inputs.items()
+    }
 
 
 class _Writer:

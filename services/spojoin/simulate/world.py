@@ -46,6 +46,8 @@ LULL_BRIDGED = 30
 ROUNDS_AT_REST = 3
 #: Rounds more in which a standby notices that nobody speaks.
 ROUNDS_TO_TAKE_OVER = ECHOES + 2
+#: Milliseconds longer than every timeout.
+TIMEOUTS_MS = 1_000_000
 _NONE_HELD: frozenset[Topic] = frozenset()
 
 
@@ -280,7 +282,7 @@ class World:
         self.step += skipped
         if skipped:
             return skipped
-        self.now_ms += self._timeouts_ms if self._feed.is_complete else 0
+        self.now_ms += TIMEOUTS_MS if self._feed.is_complete else 0
         for process in list(self.processes):
             self._advance(process, self._hear_tick_and_land)
         return 0
@@ -289,15 +291,11 @@ class World:
         process.go_on(odds.ALL)
         if process.is_busy:
             return False
-        self._feedable(process)  # a router notices what was written before it finds an input idle
+        self._feedable(process)
         self._hear_and_tick(process)
         if process.outbox.may_land(self._held):
             process.outbox.land(self.rng, self.log, False, self._held)
         return True
-
-    @property
-    def _timeouts_ms(self) -> int:
-        return self.scenario.config.idle_timeout_ms + self.scenario.config.linger_ms
 
     def _steps_until_due(self) -> int:
         """Steps until a process starts or reads on, or a request comes; 0 where none will."""
@@ -511,7 +509,8 @@ class World:
             self._round()
             if self._progress == before:
                 idle += 1
-                self.now_ms += self._timeouts_ms
+                self.now_ms += TIMEOUTS_MS
+                self._feed.end_again()
             else:
                 idle = 0
         return idle == enough

@@ -520,6 +520,7 @@ class Rows:
     offsets int64 (n,) and rows int64 (n,) give their places; `next_offset` follows the last message looked at.
     codes: one int64 (n,) per key column; times_us int64 (n,) or None; keys Arrow array (n,); produced_ms int64 (n,)
     heartbeat_us: event time below which the partition promises no more rows, or None
+    latest_ms: the timestamp of the last message looked at, or None
     payload: the columns that travel with the rows; None where the query needs none
     members, joins: uint8 (n,), a bit for each stream of the query: whether the row passes its filter, and whether, in
         addition, its index conditions are not NULL; None where every row joins in the streams of its input. A row that
@@ -538,6 +539,7 @@ class Rows:
     payload: pa.RecordBatch | None = None
     members: U8 | None = None
     joins: U8 | None = None
+    latest_ms: int | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)

@@ -40,7 +40,7 @@ ALLOWED = _table("""
     roles.pojoin: index kernels measures protocol wire
     runtime: keep_out kernels ports protocol query telemetry threads wire
     roles.predictor: kernels ports protocol query runtime wire
-    roles.router: kernels protocol published query wire
+    roles.router: kernels protocol published query suggest wire
     roles.sink: expressions kernels measures protocol wire
     embedded: expressions kernels protocol published query roles.logical_and roles.mutable roles.permutation
         roles.pojoin roles.predictor roles.router roles.sink suggest threads wire

@@ -63,6 +63,14 @@ def test_a_small_slide_and_a_time_window_carry_their_bound_in_the_frame():
     assert "ceil(c / 1 min) * 1 min - 5 min, c: event time" in plan.window_rules[0]
 
 
+def test_it_is_said_for_whom_event_time_waits():
+    text = typed("l.i < r.i")
+    assert "for a row or a heartbeat of each partition (no idle_timeout)" in shown(explain(parse_query(text)))
+    impatient = shown(explain(parse_query(f"{text}idle_timeout: 90 s\n")))
+    assert "but not for one without records for 90 s (idle_timeout)" in impatient
+    assert "event time waits" not in shown(explain(parse_query(TRIPS)))
+
+
 def test_topics_come_from_the_topology():
     plan = explain(parse_query(typed("l.i < r.i AND l.g > r.g")), sizes=SetupSizes(workers=3))
     topics = {topic.name: topic for topic in plan.topics}

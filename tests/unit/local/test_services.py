@@ -35,14 +35,14 @@ def test_every_role_has_its_processes():
 
 
 def test_each_service_accepts_its_environment(monkeypatch):
-    deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 3, {"idle_timeout_ms": "77"})
+    deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 3, {"credits_frames": "77"})
     for service in services_of(deployment):
         with monkeypatch.context() as patch:
             for name, value in service.environment.items():
                 patch.setenv(name, value)
             settings = load_settings()
         assert settings.query_file == Path("q.yaml").resolve()
-        assert (settings.bootstrap_servers, settings.workers, settings.idle_timeout_ms) == ("k:1", 3, 77)
+        assert (settings.bootstrap_servers, settings.workers, settings.credits_frames) == ("k:1", 3, 77)
         assert settings.metrics_port == service.port
         assert settings.worker == (int(service.name[-1]) if "pojoin" in service.name else None)
         assert settings.joiner == (int(service.name[-1]) if "mutable" in service.name else None)
@@ -98,7 +98,7 @@ def test_what_a_family_uses_has_children_that_have_ended_and_those_that_have_not
 
 
 def test_the_page_has_a_process_too(monkeypatch):
-    service = page_of(Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 3, {"idle_timeout_ms": "77"}))
+    service = page_of(Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 3, {"credits_frames": "77"}))
     for name, value in service.environment.items():
         monkeypatch.setenv(name, value)
     page = load_page_settings()

@@ -32,6 +32,7 @@ limit: 5
 ONE = parse_query(QUERY)
 
 SAME = {
+    "how long an idle input is waited for": ("lateness: 2 seconds", "lateness: 2 seconds\nidle_timeout: 1 min"),
     "a comment": ("order: event_time", "# why\norder: event_time   # so"),
     "spacing in SQL": ("l.draw + 1 < r.draw AND", "l.draw+1<r.draw\n    AND"),
     "a comment in SQL": ("SELECT *", "/* all of it */ SELECT *"),

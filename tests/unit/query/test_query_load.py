@@ -301,6 +301,12 @@ def test_lateness(text: str, expected: int):
     assert parse_query(typed("l.i < r.i") + f"lateness: {text}\n").lateness_us == expected
 
 
+def test_event_time_waits_for_every_input_unless_the_query_says_for_how_long():
+    query = typed("l.i < r.i")
+    assert parse_query(query).idle_timeout_us is None
+    assert parse_query(f"{query}idle_timeout: 5 s\n").idle_timeout_us == 5_000_000
+
+
 def test_pairs_with_a_limit():
     query = parse_query(TRIPS)
     assert (query.output, query.limit) == (Output.PAIRS, 1000)

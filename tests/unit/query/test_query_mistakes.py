@@ -55,6 +55,8 @@ DOCUMENT = [
         "which runs in `loadgen papers` alone",
     ),
     ("limit: 1000", "lateness: 5", 13, "lateness '5'", "'5 s'"),
+    ("limit: 1000", "idle_timeout: 0 s", 13, "idle_timeout '0 s'", "'5 s'"),
+    ("limit: 1000", "idle_timeout: 5 s", 13, "idle_timeout needs event-time order", "order: event_time"),
     ("limit: 1000", "lateness: 5 s", 13, "lateness needs event-time order", "order: event_time"),
     ("limit: 1000", "lateness: 40000 days", 13, "at most 10 years"),
 ]

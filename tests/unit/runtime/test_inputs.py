@@ -6,7 +6,7 @@ import pytest
 
 from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.runtime import intake
-from spojoin.runtime.inputs import DISCOVERY_MS
+from spojoin.runtime.inputs import ASK_MS, DISCOVERY_MS
 from spojoin.wire.records import SourcePosition
 from tests.support.feeding import Feeding
 
@@ -41,6 +41,25 @@ def test_the_end_of_an_input_is_reported_after_all_its_records():
     assert test.machine.ends == [(1, 0)]
     test.turn()
     assert (0, 0) in test.machine.ends
+
+
+def test_the_log_is_asked_for_the_end_of_an_input_that_would_be_idle():
+    test = Feeding(a=1, b=1)
+    test.machine.active = True
+    test.machine.doubted = {(1, 0)}
+    test.turn()
+    assert (1, 0) in test.machine.ends
+    test.machine.ends.clear()
+    test.put("b", 0)
+    list(test.feed.feed())
+    assert (1, 0) not in test.machine.ends, "the log was asked a moment ago"
+    test.clock.now_ms += ASK_MS
+    list(test.feed.feed())
+    assert (1, 0) not in test.machine.ends, "the client has not seen the record, and the log has it"
+    test.turn()
+    test.clock.now_ms += ASK_MS
+    test.turn()
+    assert (test.machine.rows, test.machine.ends[-1]) == ([(1, 0, [0])], (1, 0))
 
 
 def test_an_input_that_is_not_wanted_keeps_its_records():

@@ -79,7 +79,6 @@ def router_config(settings: Settings) -> RouterConfig:
         batch_frames=settings.batch_frames,
         handover_frames=settings.handover_frames or HANDOVER_FRAMES,
         linger_ms=settings.linger_ms,
-        idle_timeout_ms=settings.idle_timeout_ms,
         credits_frames=settings.credits_frames,
     )
 

@@ -73,7 +73,7 @@ class BackfillOrder:
     def _cut_of(self, source: PhysicalInput) -> Place:
         return self._answered.cut_of(*source.key)
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self) -> None:
         """Push on what nothing before it can come to; all, and what waited, once no input is before its cut."""
         if self._is_over:
             return
@@ -91,7 +91,7 @@ class BackfillOrder:
 
     def _is_before_cut(self, source: PhysicalInput) -> bool:
         """An input at its end is not: gaps may be all that lies between its last row and the cut."""
-        return source.ended_ms is None and source.ledger.read_end() < self._cut_of(source)
+        return not source.is_ended and source.ledger.read_end() < self._cut_of(source)
 
     def _push(self, bound_ms: int) -> None:
         taken, times = [], []
@@ -117,9 +117,9 @@ class BackfillOrder:
     def goes_out(self, source: PhysicalInput, row_id: int, time_us: int | None) -> None:
         """Rows go out in their input's order, so positions say all."""
 
-    def watermark_us(self, now_ms: int) -> int | None:
+    def watermark_us(self) -> int | None:
         """Nothing is known while rows are read again."""
-        return self._after.watermark_us(now_ms) if self._is_over else None
+        return self._after.watermark_us() if self._is_over else None
 
     def checkpoint(self) -> bytes:
         """Nothing: what was read but is not out is read again."""

@@ -100,7 +100,7 @@ class ClosingRouter(RouterMachine):
         """An input that has been read as far as before no longer holds the others, whatever follows in it."""
         source = self._input(stream, partition)
         if self._is_read(source):
-            source.ended_ms = self._now_ms - self._config.idle_timeout_ms
+            source.is_ended = source.is_over = True
         else:
             super().on_input_end(stream, partition, ended=ended)
 
@@ -139,8 +139,7 @@ class ClosingRouter(RouterMachine):
     def _has_read_all(self) -> bool:
         declared = {source.key: source for source in self._inputs}
         return all(
-            key in declared and (self._is_read(declared[key]) or declared[key].ended_ms is not None)
-            for key in self._read_before()
+            key in declared and (self._is_read(declared[key]) or declared[key].is_ended) for key in self._read_before()
         )
 
     def _read_before(self) -> dict[tuple[int, int], Place]:

@@ -26,7 +26,6 @@ class RouterConfig:
     batch_tuples: delta, a stream's batch is sealed at this size, at a slide's end, or `batch_frames` after its start
     handover_frames: a batch is immutable from this many frames after its seal
     credits_frames: frames that may be under way before their results are out
-    idle_timeout_ms: an input that has been at its end for this long no longer holds the event-time merge
     """
 
     router_id: str
@@ -36,7 +35,6 @@ class RouterConfig:
     batch_frames: int = 256
     handover_frames: int = HANDOVER_FRAMES
     linger_ms: int = 2
-    idle_timeout_ms: int = 1_000
     credits_frames: int = 256
     workers_max: int = 1_024
 

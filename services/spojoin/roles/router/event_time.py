@@ -1,16 +1,27 @@
-"""Rows merged by event time (ScaleJoin's ready tuples, section 3), once no active input can bring an earlier one."""
+"""Rows merged by event time (ScaleJoin's ready tuples, section 3), once no input can bring an earlier one (P18)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import orjson
 
-from spojoin.protocol.answered import NEVER, Answered, Key, Place, before
+from spojoin.protocol.answered import (
+    NEVER,
+    Answered,
+    Key,
+    Place,
+    Promises,
+    before,
+    promises_of,
+    saved_promises,
+)
 from spojoin.roles.router.merging import merged
 from spojoin.roles.router.physical_input import Flags, PhysicalInput, Taken, columns_of, only, take_ready
 from spojoin.roles.router.queue import OrderedQueue, StreamColumns, concat
+from spojoin.suggest import moment, span
 from spojoin.wire.records import I64, DeadLetter, Rows
 
 FIRST_KEY: Key = (NEVER, 0, 0, 0, 0)
@@ -22,20 +33,22 @@ class MergeLimits:
     """What bounds the merge.
 
     lateness_us: how far event times may run backwards within an input
-    idle_timeout_ms: an input at its end for this long no longer holds the merge
+    idle_timeout_us: for how long the merge waits for an input that brings no record; None for ever
     pending_max: rows that an input may hold before it is read only when the merge waits for it
     """
 
     lateness_us: int
-    idle_timeout_ms: int
+    idle_timeout_us: int | None
     pending_max: int
 
 
 class EventTimeOrder:
     """Rows count in the order of (time, stream, partition, offset, row), once no active input can bring an earlier one.
 
-    An input's own times may run back by `lateness_us`; what comes later than that is refused as "late", and so is a
-    row of an input that was taken for idle when the merge had passed the row's place.
+    An input's own times may run back by `lateness_us`; what comes later than that is refused as "late". Every input is
+    waited for, also one that has no row yet. Only where the query has an idle timeout an input is idle, and not waited
+    for, when it was at its end after a record of another one was read that has a timestamp so much later than its own
+    last record. A row is late, too, where the merge had passed its place without it.
     """
 
     def __init__(
@@ -52,20 +65,22 @@ class EventTimeOrder:
         self._inputs = inputs
         self._streams = streams
         self._lateness_us = limits.lateness_us
-        self._idle_timeout_ms = limits.idle_timeout_ms
+        self._idle_timeout_us = limits.idle_timeout_us
         self._pending_max = limits.pending_max
         self._restored = self._frontier = self._merged = FIRST_KEY
-        self._now_ms = 0
+        self._first_ms: int | None = None
         self._reads: dict[tuple[int, int], Place] = {}
         self._late: set[tuple[int, int, int, int]] = set()
+        self._promised: Promises = answered.promised
         if checkpoint:
             self._restore(orjson.loads(checkpoint))
 
-    def _restore(self, saved: dict[str, list[list[int]]]) -> None:
+    def _restore(self, saved: dict[str, Any]) -> None:
         time_us, stream, partition, offset, row = saved["frontier"][0]
         self._restored = self._frontier = self._merged = (time_us, stream, partition, offset, row)
         self._reads = {(s, p): (o, r) for s, p, o, r in saved["read"]}
         self._late = {(s, p, o, r) for s, p, o, r in saved["late"]}
+        self._promised = {**self._promised, **promises_of(saved)}
         for source in self._inputs:
             self.adopt(source)
 
@@ -73,6 +88,9 @@ class EventTimeOrder:
         """Give an input what the checkpoint knows of it."""
         source.read_before = self._reads.get(source.key, (-1, 0))
         source.late_before = frozenset((o, r) for s, p, o, r in self._late if (s, p) == source.key)
+        place, promised_us = self._promised.get(source.key, ((0, 0), NEVER))
+        if source.ledger.start >= place:  # else the heartbeat is read again, behind rows that may be earlier
+            source.promised_at, source.heartbeat_us = place, promised_us
 
     @property
     def reads(self) -> dict[tuple[int, int], Place]:
@@ -81,8 +99,7 @@ class EventTimeOrder:
 
     def take(self, source: PhysicalInput, rows: Rows) -> None:
         """Enter rows of one input; refuse late ones."""
-        if rows.heartbeat_us is not None:
-            source.heartbeat_us = max(source.heartbeat_us, rows.heartbeat_us)
+        self._note_record(source, rows)
         times = _times(rows)
         late = self.are_late(source, rows)
         done, passed = self._passed(source, rows, times, ~late)
@@ -99,6 +116,13 @@ class EventTimeOrder:
             origins, columns = columns_of(source, entered, ids)
             source.pieces.append(columns if not done.any() else columns.take(~done))
             source.origins.append(origins if not done.any() else origins.take(np.flatnonzero(~done)))
+
+    def _note_record(self, source: PhysicalInput, rows: Rows) -> None:
+        if rows.heartbeat_us is not None and rows.heartbeat_us > source.heartbeat_us:
+            source.promised_at, source.heartbeat_us = (rows.next_offset, 0), rows.heartbeat_us
+        if rows.latest_ms is not None:
+            source.latest_ms = rows.latest_ms
+            self._first_ms = rows.latest_ms if self._first_ms is None else self._first_ms
 
     def are_late(self, source: PhysicalInput, rows: Rows) -> Flags:
         """Which rows of an input run back by more than the lateness."""
@@ -152,21 +176,28 @@ class EventTimeOrder:
         return sorted(rows.dead + refused, key=lambda letter: (letter.offset, letter.row))
 
     def _why_late(self, source: PhysicalInput, times: I64, row: int, *, in_partition: bool) -> str:
-        if not in_partition:
-            return (
-                f"event time {times[row]} us: the input was idle, and all inputs were merged up to {self._merged[0]} us"
-            )
-        high = max(source.ledger.high_time_us, int(times[:row].max(initial=NEVER)))
-        return f"event time {times[row]} us came after {high} us; the stated lateness is {self._lateness_us} us"
+        time = moment(int(times[row]))
+        if in_partition:
+            high = max(source.ledger.high_time_us, int(times[:row].max(initial=NEVER)))
+            lateness = span(self._lateness_us)
+            return f"event time {time} came after {moment(high)} in its input; the stated lateness is {lateness}"
+        if times[row] < source.heartbeat_us:
+            why = f"a heartbeat of its input had promised nothing before {moment(source.heartbeat_us)}"
+        elif self._idle_timeout_us is not None:
+            why = f"the input was idle for {span(self._idle_timeout_us)} (idle_timeout)"
+        else:
+            why = "its input had ended, or wasn't there yet"
+        return f"event time {time}: {why}, and all inputs were merged up to {moment(self._merged[0])}"
 
     def wants(self, source: PhysicalInput) -> bool:
         """Whether more rows of the input should be read: it holds the merge back, or has room."""
-        return source.pending() < self._pending_max or source is self._slowest(self._now_ms)
+        return source.pending() < self._pending_max or source is self._slowest()
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self) -> None:
         """Merge what is ready and push it on."""
-        self._now_ms = now_ms
-        slowest = self._slowest(now_ms)
+        if not self._is_complete():
+            return
+        slowest = self._slowest()
         if slowest is None:
             bound = (2**63 - 1, self._streams, 0)
         else:
@@ -175,21 +206,49 @@ class EventTimeOrder:
         if taken:
             self._merge(taken)
 
-    def _slowest(self, now_ms: int) -> PhysicalInput | None:
-        active = [source for source in self._inputs if not self._idle(source, now_ms)]
-        return min(active, key=lambda s: (self._watermark(s), s.stream, s.partition), default=None)
+    def _is_complete(self) -> bool:
+        """Whether each of the query's inputs has a partition: one that isn't there yet may bring any row."""
+        return len({source.stream for source in self._inputs}) == self._streams
 
-    def _idle(self, source: PhysicalInput, now_ms: int) -> bool:
-        ended = source.ended_ms
-        return ended is not None and now_ms - ended >= self._idle_timeout_ms
+    def _slowest(self) -> PhysicalInput | None:
+        latest_ms = NEVER if self._idle_timeout_us is None else self._latest_ms()
+        waited_for = [source for source in self._inputs if not (source.is_over or self._is_idle(source, latest_ms))]
+        return min(waited_for, key=lambda s: (self._watermark(s), s.stream, s.partition), default=None)
+
+    # -- idle inputs
+
+    def _is_idle(self, source: PhysicalInput, latest_ms: int) -> bool:
+        return source.is_ended and source.ended_at_ms >= latest_ms and self._is_overdue(source, latest_ms)
+
+    def _is_overdue(self, source: PhysicalInput, latest_ms: int) -> bool:
+        """Whether other inputs' records are later by the idle timeout than its last one, or than the first of all."""
+        if self._idle_timeout_us is None or self._first_ms is None:
+            return False
+        last_ms = self._first_ms if source.latest_ms is None else source.latest_ms
+        return (latest_ms - last_ms) * 1_000 >= self._idle_timeout_us
+
+    def _latest_ms(self) -> int:
+        """How far the timestamps of the inputs' records have come."""
+        return max((source.latest_ms for source in self._inputs if source.latest_ms is not None), default=NEVER)
+
+    def note_end(self, source: PhysicalInput) -> None:
+        """The input was at its end after all that was read of the others."""
+        source.ended_at_ms = self._latest_ms()
+
+    def doubts_end(self, source: PhysicalInput) -> bool:
+        """Whether the input is idle if it is still at its end."""
+        if self._idle_timeout_us is None:
+            return False
+        latest_ms = self._latest_ms()
+        return source.ended_at_ms < latest_ms and self._is_overdue(source, latest_ms)
 
     def _watermark(self, source: PhysicalInput) -> int:
         high = source.ledger.high_time_us
         return max(NEVER if high == NEVER else high - self._lateness_us, source.heartbeat_us)
 
-    def watermark_us(self, now_ms: int) -> int | None:
-        """What the slowest active input has reached; where all are idle, event time stands still."""
-        slowest = self._slowest(now_ms)
+    def watermark_us(self) -> int | None:
+        """What the slowest input that is waited for has reached; where all are over, event time stands still."""
+        slowest = self._slowest()
         reached = self._merged[0] if slowest is None else self._watermark(slowest)
         return None if reached == NEVER else reached
 
@@ -208,7 +267,7 @@ class EventTimeOrder:
         self._frontier = (time_us, source.stream, source.partition, *source.ledger.place(row_id))
 
     def checkpoint(self) -> bytes:
-        """The frontier, how far each input was read, and late rows that positions have not passed.
+        """The frontier, how far each input was read, late rows ahead of positions, and promises behind them.
 
         What was read before a restart still counts where it has not been read again.
         """
@@ -223,8 +282,18 @@ class EventTimeOrder:
                 "frontier": [self._frontier],
                 "read": [[*key, *place] for key, place in sorted(read.items())],
                 "late": [list(row) for row in sorted(late)],
+                "promised": saved_promises(self._promises()),
             }
         )
+
+    def _promises(self) -> Promises:
+        passed = {
+            source.key: (source.promised_at, source.heartbeat_us)
+            for source in self._inputs
+            if source.heartbeat_us != NEVER and source.ledger.position_place >= source.promised_at
+        }
+        self._promised = {**self._promised, **passed}
+        return self._promised
 
 
 def _ready(source: PhysicalInput, bound: tuple[int, int, int]) -> Flags:

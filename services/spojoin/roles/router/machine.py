@@ -224,7 +224,7 @@ class RouterMachine(InputMachine):
             self._queue,
             self._inputs,
             len(self._query.inputs),
-            MergeLimits(self._query.lateness_us, self._config.idle_timeout_ms, self._pending_max),
+            MergeLimits(self._query.lateness_us, self._query.idle_timeout_us, self._pending_max),
             b"" if self._last is None else self._last.checkpoint,
             self._answered,
         )
@@ -273,9 +273,9 @@ class RouterMachine(InputMachine):
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
         """Take rows of one input, in its order."""
         source = self._input(stream, partition)
-        source.ended_ms = None
+        source.is_ended = source.is_over = False
         self._ordering.take(source, rows_from(rows, source.ledger.start))
-        self._ordering.advance(self._now_ms)
+        self._ordering.advance()
         yield from self._drain(force=False)
 
     def on_table(self, version: TableRows) -> Iterator[Action]:
@@ -285,31 +285,31 @@ class RouterMachine(InputMachine):
         yield from self._drain(force=False)
 
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
-        """Everything in the input has been read: it is idle from now on, until it brings rows.
-
-        ended: False where something waits to be read, but is not wanted yet: such an input is not idle.
-        """
+        """Everything in the input has been read; ended: False where something waits to be read, but is not wanted."""
         source = self._input(stream, partition)
-        if not ended:
-            source.ended_ms = None
-        elif source.ended_ms is None:
-            source.ended_ms = self._now_ms
+        source.is_ended = ended
+        if ended and isinstance(self._ordering, EventTimeOrder):
+            self._ordering.note_end(source)
+
+    def doubts_end(self, stream: int, partition: int) -> bool:
+        """Whether the input would count as idle, if it is still at its end."""
+        return isinstance(self._ordering, EventTimeOrder) and self._ordering.doubts_end(self._input(stream, partition))
 
     # -- frames
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Close a frame that has lingered; let idle inputs no longer hold the merge."""
+        """Close a frame that has lingered; merge without inputs that are idle."""
         self._now_ms = now_ms
         if not self.active:
             return
-        self._ordering.advance(now_ms)
+        self._ordering.advance()
         yield from self._drain(force=self._lingered())
 
     def flush(self) -> Iterator[Action]:
         """The inputs have ended for good: write everything that is left."""
         for source in self._inputs:
-            source.ended_ms = self._now_ms - self._config.idle_timeout_ms
-        self._ordering.advance(self._now_ms)
+            source.is_over = True
+        self._ordering.advance()
         yield from self._drain(force=True)
 
     def finish(self) -> Iterator[Action]:
@@ -330,7 +330,7 @@ class RouterMachine(InputMachine):
         """Whether rows close without further rows: those behind the last row, or behind the event time reached."""
         if self._asking is None or len(self._queue):
             return False
-        return self._asking.has_due(self._ordering.watermark_us(self._now_ms))
+        return self._asking.has_due(self._ordering.watermark_us())
 
     def _lingered(self) -> bool:
         if not self.is_lingering:
@@ -374,7 +374,7 @@ class RouterMachine(InputMachine):
     def _without_rows(self) -> Cut:
         if self._asking is None:
             return self._cutter.nothing()
-        return self._asking.without_rows(None if len(self._queue) else self._ordering.watermark_us(self._now_ms))
+        return self._asking.without_rows(None if len(self._queue) else self._ordering.watermark_us())
 
     def _is_worth_a_frame(self) -> bool:
         """Whether a frame is full; or rows that take no number, whose progress the log notes, leave no more room."""

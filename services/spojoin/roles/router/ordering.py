@@ -19,7 +19,7 @@ class Ordering(Protocol):
         """Enter rows of one input."""
         ...
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self) -> None:
         """Push on what has become ready."""
         ...
 
@@ -31,7 +31,7 @@ class Ordering(Protocol):
         """The input's row with this ledger number is the last of the frame in the making."""
         ...
 
-    def watermark_us(self, now_ms: int) -> int | None:
+    def watermark_us(self) -> int | None:
         """Rows to come have no earlier event times than this; None where nothing is known of them."""
         ...
 
@@ -55,7 +55,7 @@ class ArrivalOrder:
         by_input[source.stream] = columns
         self._queue.push(origins, by_input)
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self) -> None:
         """Nothing waits."""
 
     def wants(self, source: PhysicalInput) -> bool:
@@ -65,7 +65,7 @@ class ArrivalOrder:
     def goes_out(self, source: PhysicalInput, row_id: int, time_us: int | None) -> None:
         """Rows go out in their input's order, so positions say all."""
 
-    def watermark_us(self, now_ms: int) -> int | None:
+    def watermark_us(self) -> int | None:
         """Rows may have any event times."""
         return None
 

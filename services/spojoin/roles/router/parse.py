@@ -246,6 +246,7 @@ class _Parsing:
             payload=self._payload(order),
             members=self._bits("members", order),
             joins=self._bits("joins", order),
+            latest_ms=self.messages[-1].timestamp_ms,
         )
 
     def _payload(self, order: I64 | slice) -> pa.RecordBatch | None:

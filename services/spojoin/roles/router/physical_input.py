@@ -21,6 +21,10 @@ class PhysicalInput:
 
     stream: the number of the query's input; mask: the streams that it feeds, a bit for each
     is_of_only: whether the query has no other input
+    heartbeat_us: no row behind the place `promised_at` is earlier, as was promised
+    is_ended: whether it was at its end when last looked at; is_over: whether nothing in it is waited for any more
+    latest_ms: the timestamp of the last record read, by this router
+    ended_at_ms: it was at its end when all inputs' records had come to this timestamp
     """
 
     stream: int
@@ -30,7 +34,11 @@ class PhysicalInput:
     mask: int
     is_of_only: bool
     heartbeat_us: int = NEVER
-    ended_ms: int | None = None
+    promised_at: Place = (0, 0)
+    is_ended: bool = False
+    is_over: bool = False
+    latest_ms: int | None = None
+    ended_at_ms: int = NEVER
     pieces: list[StreamColumns] = field(default_factory=list)
     origins: list[Origins] = field(default_factory=list)
     read_before: Place = (-1, 0)

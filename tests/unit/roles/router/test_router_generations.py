@@ -35,7 +35,7 @@ FIRST_TICK_MS = 10
 def config(name: str) -> RouterConfig:
     return RouterConfig(
         router_id=name, workers=1, workers_max=1, frame_tuples=4, batch_tuples=8, batch_frames=99, handover_frames=2,
-        linger_ms=0, idle_timeout_ms=1_000, credits_frames=99,
+        linger_ms=0, credits_frames=99,
     )  # fmt: skip
 
 
