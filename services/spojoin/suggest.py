@@ -28,7 +28,9 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 def moment(time_us: int) -> str:
     """An event time, microseconds since 1970, in words: `2024-03-01T10:00:10Z`."""
     try:
-        return (_EPOCH + dt.timedelta(microseconds=time_us)).isoformat().replace("+00:00", "Z")
+        found = _EPOCH + dt.timedelta(microseconds=time_us)
+        digits = "auto" if found.microsecond % 1_000 else "milliseconds" if found.microsecond else "seconds"
+        return found.isoformat(timespec=digits).replace("+00:00", "Z")
     except OverflowError:
         return f"{time_us} us since 1970"
 

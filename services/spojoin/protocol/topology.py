@@ -10,6 +10,8 @@ from spojoin.model import GENERATION_PART, Stream
 
 #: Header of an input message without a value: milliseconds of event time up to which its partition promises silence.
 HEARTBEAT = "spojoin-heartbeat"
+#: Beside it, from `spojoin send`: the input has ended, and the promise moves on with those of inputs that end later.
+ENDED = "spojoin-ended"
 
 #: the largest record; brokers need the same (message.max.bytes)
 MESSAGE_BYTES_MAX = 64 << 20

@@ -50,7 +50,7 @@ ALLOWED = _table("""
     local: page ports protocol runtime
     simulate: index kernels ports protocol published query roles.logical_and roles.mutable roles.permutation
         roles.pojoin roles.router roles.sink runtime wire
-    cli: embedded explain keep_out local page ports protocol published query runtime simulate spark suggest
+    cli: embedded explain keep_out local page ports protocol published query roles.router runtime simulate spark suggest
         telemetry version wire
     loadgen.extras: cli
     loadgen.errors: loadgen.extras cli

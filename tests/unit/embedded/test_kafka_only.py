@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import spojoin
-from spojoin.cli.topics import send_files
+from spojoin.cli.send import send_files
 from spojoin.embedded.run import run as run_files
 from spojoin.embedded.run_files import RunFiles
 from spojoin.errors import ConfigurationError

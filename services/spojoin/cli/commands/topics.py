@@ -54,37 +54,55 @@ def topics(options: TopicsOptions) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendOptions:
-    """Which files to push, and where to."""
+    """Which files to push, where to, and whether more follows."""
 
     query: QueryFile
     inputs: Annotated[
-        list[str], typer.Option("--input", "-i", metavar="STREAM=FILE", help="CSV, JSON lines or Parquet.")
-    ]
+        list[str] | None, typer.Option("--input", "-i", metavar="STREAM=FILE", help="CSV, JSON lines or Parquet.")
+    ] = None
     bootstrap: Bootstrap = "127.0.0.1:9092"
+    ends: Annotated[
+        bool | None,
+        typer.Option(
+            "--end/--follow",
+            help="Whether the inputs end, so that event time no longer waits for them, or more rows follow; by default "
+            "they end. Without files --end ends all inputs.",
+            show_default=False,
+        ),
+    ] = None
     debug: Debug = False
 
 
 @with_options
 def send(options: SendOptions) -> None:
-    """Push the rows of files to a query's input topics, as Arrow batches.
+    """Push the rows of files to a query's input topics, as Arrow batches, and say what became of them.
 
-    Lines that are no rows are left out and counted, and the exit status is then 1.
+    Lines that are no rows are left out and counted. Where any, or rows that the query refuses, the exit status is 1.
 
-    Example:
+    Examples:
 
         spojoin send query.yaml -i trips=trips.csv --bootstrap 127.0.0.1:9092
+
+        spojoin send query.yaml --end
     """
     with one_sentence(is_debug=options.debug):
-        from spojoin.cli.topics import send_files
+        from spojoin.cli.send import send_files, sentences
+        from spojoin.errors import ConfigurationError
         from spojoin.query.load import load_query
         from spojoin.runtime.settings import load_settings
 
+        if not (options.inputs or options.ends):
+            raise ConfigurationError("nothing to send: give -i STREAM=FILE, or --end to end all inputs")
         settings = load_settings(query_file=options.query, bootstrap_servers=options.bootstrap)
-        sent = send_files(load_query(options.query), stream_files(options.inputs), settings)
-        typer.echo(", ".join(f"{rows:,} rows to {topic}" for topic, rows in sent.rows.items()))
+        ends = options.ends is not False
+        paths, query = stream_files(options.inputs or ()), load_query(options.query)
+        sent = send_files(query, paths, settings, ends=ends, say=lambda text: typer.echo(text, err=True))
+        for sentence in sentences(sent, options.query):
+            typer.echo(sentence)
         if sent.malformed:
             sentence = f"{sent.malformed:,} lines are no rows and weren't sent (first: {sent.first})"
             typer.echo(f"spojoin: {sentence}", err=True)
+        if sent.is_refused:
             raise typer.Exit(1)
 
 

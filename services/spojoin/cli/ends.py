@@ -1,0 +1,108 @@
+"""Ends of inputs, for `spojoin send --end`: heartbeats that close what is open, as far as any input has come."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from spojoin.model import EmitOn, Order, Query
+from spojoin.ports.interfaces import Log, LogPartition, LogRecord
+from spojoin.protocol.topology import ENDED, HEARTBEAT
+from spojoin.roles.router.parse import Reading, parse
+from spojoin.runtime.topics import Topics
+
+FLUSH_TIMEOUT_S = 60.0
+RECORDS_MAX, POLL_S = 100, 0.5
+#: The last offsets of a partition that are looked at first; where they hold no record, FURTHER times as many.
+TAIL, FURTHER = 4, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """topics: whose inputs have ended; until_us: nothing before that event time may follow in them."""
+
+    topics: tuple[str, ...]
+    until_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """A partition's last records: the greatest event time of rows and promises, and whether it was ended."""
+
+    source: LogPartition
+    time_us: int | None
+    promised_us: int | None
+    is_ended: bool
+
+
+def end_inputs(log: Log[bytes], query: Query, topics: Topics, named: Collection[str], reading: Reading) -> Ended | None:
+    """End the inputs of the topics `named`, and move on the ends of those that were ended before.
+
+    None where event time plays no part, or nothing is there yet that could be closed. Raises LogUnavailable.
+    """
+    if query.order is not Order.EVENT_TIME:
+        return None
+    tails = [*_tails(log, query, topics, reading)]
+    times = [tail.time_us for tail in tails if tail.time_us is not None]
+    promised = [tail.promised_us for tail in tails if tail.promised_us is not None]
+    if not times and not promised:
+        return None
+    reached = [max(times) + query.lateness_us + open_us(query) + 1] if times else []
+    until_ms = -(-max([*reached, *promised]) // 1_000)
+    due = [tail.source for tail in tails if tail.is_ended or tail.source.topic in named]
+    writer = log.writer()
+    try:
+        for source in due:
+            writer.append(source, b"", ((HEARTBEAT, str(until_ms).encode()), (ENDED, b"1")))
+        writer.flush(FLUSH_TIMEOUT_S)
+    finally:
+        writer.close()
+    return Ended(tuple(dict.fromkeys(source.topic for source in due)), until_ms * 1_000)
+
+
+def not_ended(log: Log[bytes], query: Query, topics: Topics, reading: Reading) -> list[str]:
+    """The topics of inputs that nobody has ended. Raises LogUnavailable."""
+    if query.order is not Order.EVENT_TIME:
+        return []
+    return list(dict.fromkeys(tail.source.topic for tail in _tails(log, query, topics, reading) if not tail.is_ended))
+
+
+def open_us(query: Query) -> int:
+    """For how long after its event time a row may be open: the longest window over the other side, and a slide."""
+    if query.emit is not EmitOn.CLOSE or not query.window.is_time:
+        return 0
+    windows = [query.window_over(number) for number, stream in enumerate(query.streams) if stream.asks]
+    return max((window.length + window.slide for window in windows), default=0)
+
+
+def _tails(log: Log[bytes], query: Query, topics: Topics, reading: Reading) -> Iterator[_Tail]:
+    for number, topic in enumerate(topics.flowing):
+        if topic in topics.fed:
+            for partition in range(log.partitions(topic)):
+                source = LogPartition(topic, partition)
+                yield _tail(query, number, source, _last(log, source), reading)
+
+
+def _tail(query: Query, number: int, source: LogPartition, last: list[LogRecord[bytes]], reading: Reading) -> _Tail:
+    if not last:
+        return _Tail(source, None, None, is_ended=False)
+    rows = parse(query.inputs[number], True, number, source.partition, last, reading)
+    assert rows.times_us is not None, "event times were asked for"
+    time_us = int(rows.times_us.max()) if len(rows) else None
+    return _Tail(source, time_us, rows.heartbeat_us, ENDED in dict(last[-1].headers))
+
+
+def _last(log: Log[bytes], source: LogPartition) -> list[LogRecord[bytes]]:
+    """The last records of a partition; none where it holds none."""
+    bounds, back = log.bounds(source), TAIL
+    found: list[LogRecord[bytes]] = []
+    while not found and bounds.earliest < bounds.end and back // FURTHER < bounds.end - bounds.earliest:
+        reader = log.reader()
+        try:
+            reader.open(source, max(bounds.earliest, bounds.end - back))
+            while reader.position(source) < bounds.end:
+                found += reader.poll(RECORDS_MAX, POLL_S)
+        finally:
+            reader.close()
+        back *= FURTHER
+    return found

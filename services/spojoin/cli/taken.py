@@ -1,0 +1,188 @@
+"""What became of rows that were sent: the log says how far the router has come, the dead letters what it refused."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord, LogUnavailable
+from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.topology import Topic
+from spojoin.runtime.topics import Topics
+from spojoin.wire.codec import decode
+from spojoin.wire.records import Barrier, Frame, SourceState
+
+RECORDS_MAX, POLL_S = 500, 0.2
+#: After this long people are told what is waited for.
+QUIET_S = 3.0
+
+#: Offset of a message, and row within it.
+Place = tuple[int, int]
+
+
+@dataclass(slots=True)
+class SentPart:
+    """The messages sent to one partition of an input: where they begin, and the rows in each, in order.
+
+    filtered: of each, which rows pass no filter
+    """
+
+    source: LogPartition
+    number: int
+    begin: int
+    rows: list[int] = field(default_factory=list)
+    filtered: dict[int, frozenset[int]] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last message."""
+        return self.begin + len(self.rows)
+
+    def before(self, place: Place) -> int:
+        """How many of the rows lie before a place of the partition."""
+        message = min(max(0, place[0] - self.begin), len(self.rows))
+        return sum(self.rows[:message]) + (min(place[1], self.rows[message]) if message < len(self.rows) else 0)
+
+    def is_filtered(self, place: Place) -> bool:
+        """Whether the row at a place passes no filter."""
+        return place[1] in self.filtered.get(place[0] - self.begin, frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of rows: taken, filtered out, refused by reason; `waiting` ones are none of these yet.
+
+    first: why the first one was refused; is_served: whether any service has written to the log
+    """
+
+    taken: int
+    filtered: int
+    refused: Mapping[str, int]
+    first: str
+    waiting: int
+    is_served: bool
+
+
+class Passage:
+    """Follows the router past the rows that are about to be sent."""
+
+    def __init__(self, log: Log[bytes], topics: Topics) -> None:
+        self._log = log
+        self._topics = topics
+        self._frames = topics.inputs_of(Topic.FRAMES)[0]
+        self._letters = [topics.dead_letters(number) for number in range(len(topics.inputs))]
+        self._letters_from = {each: log.end(each) for each in self._letters if log.partitions(each.topic)}
+
+    def outcome(self, parts: Sequence[SentPart], patience_s: float, say: Callable[[str], None]) -> Outcome:
+        """Wait until the router has passed the rows, or nothing has moved for so long. Raises LogUnavailable.
+
+        say: told if that takes time
+        """
+        passed, is_served = self._passed(parts, patience_s, say)
+        refused = {place: why for place, why in self._refused(parts) if _of(parts, place) is not None}
+        rows = sum(sum(part.rows) for part in parts)
+        behind = sum(part.before(passed.get(part.source, (0, 0))) for part in parts)
+        filtered = sum(len(each) for part in parts for each in part.filtered.values())
+        filtered -= sum(_is_filtered(parts, place) for place in refused)
+        waiting = rows - behind
+        first = next(iter(refused.values()), ("", ""))[1]
+        reasons = Counter(reason for reason, _ in refused.values())
+        taken = max(0, rows - filtered - len(refused)) if not waiting else max(0, behind - len(refused))
+        return Outcome(taken, filtered, reasons, first, waiting, is_served)
+
+    def _passed(
+        self, parts: Sequence[SentPart], patience_s: float, say: Callable[[str], None]
+    ) -> tuple[dict[LogPartition, Place], bool]:
+        """How far the log says that the inputs were passed, and whether it says anything."""
+        passed: dict[LogPartition, Place] = {}
+        if not self._log.partitions(self._frames.topic) or not self._log.end(self._frames):
+            return passed, False
+        reader, began_s = _Frames(self._log, self._frames), time.monotonic()
+        moved_s, is_quiet = began_s, True
+        try:
+            while time.monotonic() - moved_s < patience_s and not _have_passed(parts, passed):
+                for sources in reader.read():
+                    if (found := self._places(sources)) != passed:
+                        passed, moved_s = found, time.monotonic()
+                if is_quiet and time.monotonic() - began_s > QUIET_S:
+                    is_quiet = False
+                    say("all rows are in Kafka; waiting until the query has taken them")
+        finally:
+            reader.close()
+        return passed, True
+
+    def _places(self, sources: SourceState) -> dict[LogPartition, Place]:
+        inputs = self._topics.inputs
+        return {LogPartition(inputs[stream], number): (at.offset, at.row) for (stream, number), at in sources.items()}
+
+    def _refused(self, parts: Sequence[SentPart]) -> list[tuple[tuple[LogPartition, Place], tuple[str, str]]]:
+        """By place, the reason and the detail of each row that was refused since the beginning."""
+        found = []
+        numbers = {part.number for part in parts}
+        for number, letters in enumerate(self._letters):
+            if letters not in self._letters_from or number not in numbers:
+                continue
+            for record in _between(self._log, letters, self._letters_from[letters]):
+                said = {name.removeprefix("spojoin-"): value.decode() for name, value in record.headers}
+                source = LogPartition(self._topics.inputs[number], int(said["source-partition"]))
+                place = int(said["source-offset"]), int(said["source-row"])
+                found.append(((source, place), (said["reason"], said["detail"])))
+        return found
+
+
+def _have_passed(parts: Sequence[SentPart], passed: Mapping[LogPartition, Place]) -> bool:
+    return all(passed.get(part.source, (0, 0)) >= (part.end, 0) for part in parts)
+
+
+def _of(parts: Sequence[SentPart], place: tuple[LogPartition, Place]) -> SentPart | None:
+    source, (offset, _) = place
+    return next((part for part in parts if part.source == source and part.begin <= offset < part.end), None)
+
+
+def _is_filtered(parts: Sequence[SentPart], place: tuple[LogPartition, Place]) -> bool:
+    part = _of(parts, place)
+    return part is not None and part.is_filtered(place[1])
+
+
+class _Frames:
+    """The accepted frames of a log that is trimmed while it is read."""
+
+    def __init__(self, log: Log[bytes], source: LogPartition) -> None:
+        self._log = log
+        self._source = source
+        self._reader: LogReader[bytes] | None = None
+        self._follower = LogFollower()
+
+    def read(self) -> list[SourceState]:
+        """Of the next frames, how far the inputs were passed; waits a moment for the first."""
+        if self._reader is None:
+            self._reader, self._follower = self._log.reader(), LogFollower()
+            self._reader.open(self._source, self._log.bounds(self._source).earliest)
+        try:
+            records = [decode(record.value) for record in self._reader.poll(RECORDS_MAX, POLL_S)]
+        except LogUnavailable:  # what comes next was trimmed
+            self.close()
+            time.sleep(POLL_S)
+            return []
+        accepted = [each for each in records if isinstance(each, Frame | Barrier) and self._follower.accept(each)]
+        return [frame.source for frame in accepted if isinstance(frame, Frame)]
+
+    def close(self) -> None:
+        """Stop reading."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+def _between(log: Log[bytes], source: LogPartition, begin: int) -> list[LogRecord[bytes]]:
+    """The records of a partition from an offset up to its end now."""
+    end, found, reader = log.end(source), list[LogRecord[bytes]](), log.reader()
+    try:
+        reader.open(source, begin)
+        while reader.position(source) < end:
+            found += reader.poll(RECORDS_MAX, POLL_S)
+    finally:
+        reader.close()
+    return found
