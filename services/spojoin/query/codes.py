@@ -122,6 +122,8 @@ def codes_of_values(key: KeyColumn, values: pa.Array, refusals: Refusals) -> Cod
 def _integers(key: KeyColumn, values: pa.Array, refusals: Refusals) -> I64:
     """Whole numbers, decimals, dates and times at the key's scale; those beyond int64 are refused."""
     kind = values.type
+    if _is_text(kind):
+        return prefixes(values)
     if pa.types.is_boolean(kind):
         return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False)).astype(np.int64)
     if pa.types.is_date(kind):
@@ -132,6 +134,31 @@ def _integers(key: KeyColumn, values: pa.Array, refusals: Refusals) -> I64:
     if pa.types.is_decimal(kind) or key.scale or pa.types.is_uint64(kind):
         return _scaled(key, values, refusals)
     return np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    of = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    of_bytes = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+    return any(each(kind) for each in (*of, *of_bytes))
+
+
+#: Bytes that a code holds.
+_PREFIX_BYTES = 8
+
+
+def prefixes(values: pa.Array) -> I64:
+    """The first eight bytes of n texts as numbers in their order, int64 (n,); shorter ones end with zeros."""
+    wide = values.cast(pa.large_binary()).fill_null(b"")
+    _, offsets, data = wide.buffers()
+    found = np.zeros(len(wide), np.uint64)
+    if data is not None and data.size:
+        ends = np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1]
+        given = np.frombuffer(data, np.uint8)
+        for place in range(_PREFIX_BYTES):
+            at = ends[:-1] + place
+            byte = np.where(at < ends[1:], given[np.minimum(at, len(given) - 1)], np.uint8(0))
+            found = found << np.uint64(8) | byte
+    return (found ^ np.uint64(1 << 63)).view(np.int64)
 
 
 def _scaled(key: KeyColumn, values: pa.Array, refusals: Refusals) -> I64:

@@ -22,6 +22,9 @@ _EXACT = (TypeName.INT, TypeName.LONG, TypeName.DECIMAL)
 _FLOATING = (TypeName.FLOAT, TypeName.DOUBLE)
 _ASSIGNED = (TypeName.STRING, TypeName.UUID, TypeName.BINARY)
 _MOMENTS = (TypeName.DATE, TypeName.TIMESTAMP)
+#: Whose order an index knows by the first bytes, and what it compares these by.
+BY_PREFIX = (TypeName.STRING, TypeName.BINARY)
+RELAXED = {Op.LT: Op.LE, Op.LE: Op.LE, Op.GT: Op.GE, Op.GE: Op.GE}
 
 
 class NotIndexed(Exception):  # a signal within this room
@@ -66,11 +69,13 @@ def compared(left: ColumnType, right: ColumnType, op: Op, *, is_band: bool) -> C
 
 
 def _of_one_kind(kind: TypeName, op: Op) -> CodeComparison | None:
-    """Booleans in their order; texts and bytes for equality alone."""
+    """Booleans in their order; UUIDs for equality alone; texts and bytes for it, or by how they begin."""
     if kind is TypeName.BOOLEAN:
         return CodeComparison(op, Domain.INTEGER)
     if kind not in _ASSIGNED:
         return None
+    if kind in BY_PREFIX and op in RELAXED:
+        return CodeComparison(RELAXED[op], Domain.INTEGER)
     if op not in (Op.EQ, Op.NE):
         raise NotIndexed
     return CodeComparison(op, Domain.ASSIGNED)

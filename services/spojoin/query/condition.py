@@ -25,15 +25,15 @@ from spojoin.model import (
     Op,
     PairExpression,
     Predicate,
-    TypeName,
     Window,
 )
 from spojoin.query.comparable import NotIndexed
 from spojoin.query.computed import condition_of_pair, condition_of_side, uses_of, value_of
 from spojoin.query.differences import implied
 from spojoin.query.interval import Bound, TimeColumn, interval_of, is_held, time_bound, window_of
+from spojoin.query.null_safe import null_safe
 from spojoin.query.operands import text_of
-from spojoin.query.predicates import KeyTable, build_predicate, is_comparison
+from spojoin.query.predicates import KeyTable, build_predicate, is_by_prefixes, is_comparison
 from spojoin.query.scope import Scope
 from spojoin.query.statement import Statement, bare
 
@@ -53,15 +53,21 @@ class Condition:
     residuals: tuple[PairExpression, ...] = ()
 
 
-_TEXTS = (TypeName.STRING, TypeName.BINARY, TypeName.UUID)
+#: Ranges with which a search takes logarithmic time: the order of texts isn't worth more of them.
+_RANGES_FEW = 2
 
 
 @dataclass(slots=True)
 class _Sorted:
-    """The conjuncts by where they are evaluated; bounds: what those of the index imply, which no index evaluates."""
+    """The conjuncts by where they are evaluated.
+
+    bounds: what those of the index imply, which no index evaluates
+    texts: residual ones that compare the order of texts, which an index narrows down by how these begin
+    """
 
     index: list[exp.Expression] = field(default_factory=list)
     bounds: list[exp.Expression] = field(default_factory=list)
+    texts: list[exp.Expression] = field(default_factory=list)
     residual: list[exp.Expression] = field(default_factory=list)
     sides: tuple[list[exp.Expression], list[exp.Expression]] = field(default_factory=lambda: ([], []))
 
@@ -133,7 +139,7 @@ def _filtered_full(statement: Statement, scope: Scope) -> QueryError:
 
 def _sorted(conjuncts: Sequence[exp.Expression], scope: Scope) -> _Sorted:
     parts = _Sorted()
-    for node in conjuncts:
+    for node in (each for one in conjuncts for each in null_safe(_without_not(one), scope)):
         uses = uses_of(node, scope)
         sides = {use.side for use in uses}
         if not sides:
@@ -142,16 +148,18 @@ def _sorted(conjuncts: Sequence[exp.Expression], scope: Scope) -> _Sorted:
             parts.sides[min(sides)].append(node)
         else:
             _sort_of_both(node, parts, scope)
+    parts.index += parts.texts[: max(_RANGES_FEW - sum(not isinstance(each, exp.EQ) for each in parts.index), 0)]
     return parts
 
 
 def _sort_of_both(node: exp.Expression, parts: _Sorted, scope: Scope) -> None:
     """A condition on both sides: in the index as it stands, or what it is or implies there; else of each pair."""
-    plain = _without_not(node)
-    found = implied(plain, scope)
+    found = implied(node, scope)
     known = [each for each in found.conditions if _is_indexed(each, scope)]
     if _is_indexed(node, scope):
-        parts.index.append(plain)
+        is_wider = is_by_prefixes(node, scope)
+        (parts.texts if is_wider else parts.index).append(node)
+        parts.residual += [node] if is_wider else []
         parts.bounds += known
         return
     parts.index += known
@@ -160,11 +168,10 @@ def _sort_of_both(node: exp.Expression, parts: _Sorted, scope: Scope) -> None:
 
 
 def _is_indexed(node: exp.Expression, scope: Scope) -> bool:
-    plain = _without_not(node)
-    if not is_comparison(plain, scope) or any(use.is_number for use in uses_of(node, scope)):
+    if not is_comparison(node, scope) or any(use.is_number for use in uses_of(node, scope)):
         return False
     try:
-        build_predicate(plain, scope, KeyTable(([], [])))
+        build_predicate(node, scope, KeyTable(([], [])))
     except NotIndexed:
         return False
     return True
@@ -177,6 +184,8 @@ _OPPOSITES: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.GTE: exp.LT,
     exp.EQ: exp.NEQ,
     exp.NEQ: exp.EQ,
+    exp.NullSafeEQ: exp.NullSafeNEQ,
+    exp.NullSafeNEQ: exp.NullSafeEQ,
 }
 
 
@@ -196,16 +205,6 @@ def _check_true(node: exp.Expression, scope: Scope) -> None:
         )
 
 
-def _columns_of_text(residual: Sequence[exp.Expression], scope: Scope) -> tuple[exp.Expression, str] | None:
-    """The first comparison of both sides' texts, and what its columns are."""
-    for node in residual:
-        found = [use for use in uses_of(node, scope) if use.type.name in _TEXTS]
-        if found and is_comparison(_without_not(node), scope):
-            kinds = {f"{use.name} is a {use.type}": None for use in found}
-            return node, ", ".join(kinds)
-    return None
-
-
 def _without_index(statement: Statement, parts: _Sorted, scope: Scope) -> QueryError:
     left, right = scope.aliases
     expected = (
@@ -213,10 +212,6 @@ def _without_index(statement: Statement, parts: _Sorted, scope: Scope) -> QueryE
         f"ABS({left}.a - {right}.a) < 5, joined to others by AND"
     )
     first = (parts.residual or statement.conjuncts)[0]
-    if texts := _columns_of_text(parts.residual, scope):
-        node, columns = texts
-        why = f"compares texts ({columns}), which an index finds by = alone, so that it can only filter pairs"
-        return QueryError(f"'{text_of(node)}' {why}: {expected}", scope.line_of(node))
     if parts.residual:
         why = "can only filter pairs that an index finds, and no condition says which"
         return QueryError(f"'{text_of(first)}' {why}: {expected}", scope.line_of(first))

@@ -239,11 +239,14 @@ def code_column(columns: _BatchColumns, key: KeyColumn, computed: Mapping[Comput
     return _of_integers(columns, key)
 
 
+_VALUED = (TypeName.BOOLEAN, TypeName.STRING, TypeName.BINARY)
+
+
 def _is_of_values(stream: Stream, key: KeyColumn) -> bool:
     """Whether a column's codes follow from its values, not from a form of numbers: texts, bytes, booleans, doubles'."""
     if key.domain is Domain.ASSIGNED or key.rounding is Rounding.DOUBLE:
         return True
-    return isinstance(key.expression, Column) and stream.schema[key.expression.name].name is TypeName.BOOLEAN
+    return isinstance(key.expression, Column) and stream.schema[key.expression.name].name in _VALUED
 
 
 def _of_doubles(columns: _BatchColumns, key: KeyColumn) -> CodeColumn:

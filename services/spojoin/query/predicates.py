@@ -23,7 +23,7 @@ from spojoin.model import (
     Predicate,
     TypeName,
 )
-from spojoin.query.comparable import ROUNDED, SCALE_MAX, CodeComparison, NotIndexed, compared
+from spojoin.query.comparable import BY_PREFIX, RELAXED, ROUNDED, SCALE_MAX, CodeComparison, NotIndexed, compared
 from spojoin.query.computed import of_side, uses_of, value_of
 from spojoin.query.floating import evaluate
 from spojoin.query.linear import linear_form, scale_needed, scaled
@@ -85,6 +85,13 @@ def is_comparison(node: exp.Expression, scope: Scope) -> bool:
     _, *operands, _ = _operands(node, scope)
     sides = [{use.side for use in uses_of(each, scope)} for each in operands]
     return sides in ([{0}, {1}], [{1}, {0}])
+
+
+def is_by_prefixes(node: exp.Expression, scope: Scope) -> bool:
+    """Whether an index compares how texts begin, so that the condition itself must decide about each pair."""
+    if _COMPARISONS.get(type(node)) not in RELAXED or isinstance(bare(node.this), exp.Abs):
+        return False
+    return all(of_side(each, scope).type.name in BY_PREFIX for each in (node.this, node.expression))
 
 
 def _operands(node: exp.Expression, scope: Scope) -> tuple[Op, exp.Expression, exp.Expression, exp.Expression | None]:

@@ -369,12 +369,3 @@ def test_a_broken_query_is_a_query_error_or_a_query(at: int, length: int, piece:
     except QueryError as error:
         said = str(error)
     assert said is None or said.startswith("query, ")
-
-
-@pytest.mark.parametrize("condition", ["l.s < r.s", "NOT lower(l.s) >= r.s", "l.s < r.s AND l.d + r.d > 3"])
-def test_texts_in_an_order_are_said_to_have_no_index(condition: str):
-    text = (
-        typed(condition).replace("  day: date", "  s: string\n      day: date").replace("{i: int", "{s: string, i: int")
-    )
-    with pytest.raises(QueryError, match=r"compares texts \(s is a string\), which an index finds by = alone"):
-        parse_query(text)
