@@ -89,7 +89,9 @@ def is_comparison(node: exp.Expression, scope: Scope) -> bool:
 
 def is_by_prefixes(node: exp.Expression, scope: Scope) -> bool:
     """Whether an index compares how texts begin, so that the condition itself must decide about each pair."""
-    if _COMPARISONS.get(type(node)) not in RELAXED or isinstance(bare(node.this), exp.Abs):
+    if _COMPARISONS.get(type(node)) not in RELAXED:
+        return False
+    if not any(use.type.name in BY_PREFIX for use in uses_of(node, scope)):  # sums of numbers are no engine's
         return False
     return all(of_side(each, scope).type.name in BY_PREFIX for each in (node.this, node.expression))
 
