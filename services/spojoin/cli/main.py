@@ -23,6 +23,7 @@ from spojoin.cli.commands.topics import results, send, topics
 from spojoin.cli.commands.up import up
 from spojoin.cli.commands.validate import validate
 from spojoin.cli.extras import COMMAND
+from spojoin.cli.options import Command
 from spojoin.cli.version import version_option
 from spojoin.keep_out import keep_out
 from spojoin.version import __version__
@@ -75,7 +76,7 @@ def first(context: typer.Context, version: Annotated[bool, version_option("spojo
 
 
 for command in COMMANDS:
-    app.command()(command)
+    app.command(cls=Command)(command)
 
 
 def main() -> None:

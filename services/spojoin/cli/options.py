@@ -5,10 +5,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar, get_type_hints
 
+from typer.core import TyperCommand
+
 C = TypeVar("C")
+
+
+class Command(TyperCommand):
+    """A command whose arguments may be SQL: one that begins with a comment is none of the options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  (click's own)
+        """The arguments, with a space before such a comment."""
+        return super().parse_args(ctx, [f" {each}" if re.match(r"--\s", each) else each for each in args])
 
 
 def with_options(command: Callable[[C], None]) -> Callable[..., None]:

@@ -23,6 +23,8 @@ class ResultFormat(enum.StrEnum):
     TABLE = "table"
 
 
+#: Further names of formats.
+_ALSO = {"jsonl": ResultFormat.JSON, "ndjson": ResultFormat.JSON}
 _SUFFIXES = {
     ".jsonl": ResultFormat.JSON,
     ".ndjson": ResultFormat.JSON,
@@ -49,7 +51,9 @@ def named_format(text: str | None) -> ResultFormat | None:
     """The format that an option names, None for no option. Raises ConfigurationError for any other name."""
     if text is None or text in set(ResultFormat):
         return None if text is None else ResultFormat(text)
-    raise ConfigurationError(f"--format {text}: expected one of {', '.join(ResultFormat)}")
+    if text in _ALSO:
+        return _ALSO[text]
+    raise ConfigurationError(f"--format {text}: expected one of {', '.join([*ResultFormat, *_ALSO])}")
 
 
 def format_of(path: Path, chosen: ResultFormat | None = None) -> ResultFormat:

@@ -44,10 +44,11 @@ def schema_with_notes(source: object, *, with_nested: bool = False) -> InferredS
     """
     if isinstance(source, str | Path):
         return _of_files(Path(source), with_nested=with_nested)
-    return inferred(_arrow_schema(source), with_nested=with_nested)
+    return inferred(arrow_schema_of(source), with_nested=with_nested)
 
 
-def _arrow_schema(source: Any) -> pa.Schema:  # noqa: ANN401
+def arrow_schema_of(source: Any) -> pa.Schema:  # noqa: ANN401  (any argument)
+    """The Arrow schema of a table, data frame, reader or dict of arrays. Raises BadData for any other object."""
     if isinstance(source, pa.Schema):
         return source
     if isinstance(getattr(source, "schema", None), pa.Schema):

@@ -6,11 +6,14 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 
+from spojoin.embedded.arguments import RowsLike
 from spojoin.embedded.file_reader import Reader
 from spojoin.embedded.readers import open_reader
+from spojoin.embedded.table_reader import TableReader
 from spojoin.embedded.writers import common_key_type
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.model import ColumnType, Output, Query, Stream
@@ -85,10 +88,10 @@ class InputFile:
             self.first_time_us = _time_of(batch.slice(0, 1), time, declared)
 
 
-def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[InputFile]:
-    """Open each stream's file; raises ConfigurationError where files and streams don't fit."""
-    check_names(query, paths)
-    readers = [open_reader(Path(paths[s.name]), arrow_schema(s, query.needs_time), s.key) for s in query.inputs]
+def open_inputs(query: Query, sources: Mapping[str, object]) -> list[InputFile]:
+    """Open what each stream is read from, a file or a table; ConfigurationError where these and streams don't fit."""
+    check_names(query, sources)
+    readers = [_reader(sources[stream.name], stream, query.needs_time) for stream in query.inputs]
     for reader, stream in zip(readers, query.inputs, strict=True):
         if stream.time_column:  # arrival order doesn't read it, but a missing column is likely a typing error
             reader.check_has(stream.time_column)
@@ -99,6 +102,13 @@ def open_inputs(query: Query, paths: Mapping[str, Path]) -> list[InputFile]:
         InputFile(i, stream, readers[i], iter(readers[i]), types[i], query.needs_time)
         for i, stream in enumerate(query.inputs)
     ]
+
+
+def _reader(source: object, stream: Stream, needs_time: bool) -> Reader:
+    schema = arrow_schema(stream, needs_time)
+    if isinstance(source, str | Path):
+        return open_reader(Path(source), schema, stream.key)
+    return TableReader(stream.name, cast("RowsLike", source), schema)
 
 
 def balanced(inputs: Sequence[InputFile]) -> Iterator[tuple[InputFile, pa.RecordBatch | None]]:
@@ -138,7 +148,7 @@ def _time_of(row: pa.RecordBatch, time: str, declared: ColumnType | None) -> int
     return int(times_us[0]) if len(refusals.kept()) else None
 
 
-def check_names(query: Query, paths: Mapping[str, Path]) -> None:
+def check_names(query: Query, paths: Mapping[str, object]) -> None:
     """Raises ConfigurationError where files are missing or name streams that the query doesn't have."""
     streams = [stream.name for stream in query.inputs]
     for name in paths:

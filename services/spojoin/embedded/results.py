@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spojoin.embedded.engine import Engine
-from spojoin.embedded.fed_files import fed
-from spojoin.embedded.inputs import InputFile
-from spojoin.embedded.refused import RefusedRows
-from spojoin.embedded.refused_words import tell_refused
-from spojoin.embedded.reject_limit import RejectLimit
+from spojoin.embedded.arrow_rows import ArrowRows
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
     import polars as pl
 
 
-class Results:
+class Results(ArrowRows):
     """A statement's rows as Arrow data, joined while they are read.
 
         >>> import polars, spojoin
@@ -43,40 +37,16 @@ class Results:
     stream interface reads it: `polars.DataFrame(results)`, `duckdb.sql("FROM results")`.
     """
 
-    def __init__(
-        self, schema: pa.Schema, start: Callable[[], tuple[Engine, list[InputFile]]], limit: RejectLimit
-    ) -> None:
-        self.schema = schema
-        #: rows refused in the last reading, by reason
-        self.rejected: Mapping[str, int] = {}
-        self._start = start
-        self._limit = limit
+    def __init__(self, rows: ArrowRows) -> None:
+        super().__init__(rows.schema)
+        self._rows = rows
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The rows, batch by batch. Raises BadData at the end if more rows were refused than `max_rejects` allows."""
-        engine, inputs = self._start()
-        refused = RefusedRows(inputs, None)
-        with closing(engine):
-            for _, found in fed(engine, inputs):
-                yield from found
-                refused.write(engine.take_rejects())
-            yield from engine.finish()
-        refused.write(engine.take_rejects())
-        report = refused.figures()
-        self.rejected = report["rejected_by_reason"]
-        tell_refused(report, engine.query, self._limit)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Arrow's C stream of the rows, for other libraries."""
-        return self.reader().__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        """Arrow's C schema of the columns."""
-        return self.schema.__arrow_c_schema__()
-
-    def reader(self) -> pa.RecordBatchReader:
-        """The rows as a reader, which joins while it is read."""
-        return pa.RecordBatchReader.from_batches(self.schema, iter(self))
+        """The rows, batch by batch."""
+        try:
+            yield from self._rows
+        finally:
+            self.rejected = self._rows.rejected
 
     def to_arrow(self) -> pa.Table:
         """All rows as an Arrow table."""

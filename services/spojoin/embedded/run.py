@@ -6,12 +6,13 @@ import dataclasses
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from spojoin.embedded.arrow_rows import ArrowRows
 from spojoin.embedded.behind import WriterBehind
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.embedded.fed_files import fed
@@ -46,12 +47,13 @@ def run(
     workers: int | None = None,
     threads: int | None = None,
     progress: Callable[[RunProgress], None] = lambda _: None,
+    around: Callable[[ArrowRows], ArrowRows] = lambda rows: rows,
 ) -> dict[str, object]:
     """Join files and return the report, which is also written to `files.report`.
 
     One file is a stream in its order; two are merged by event time, ties by the streams' order in the query, then
     position. `workers` overrides the number in the query's layout; `threads` is that of the cores unless given, and
-    changes nothing but the time.
+    changes nothing but the time. `around` makes of the join's rows those that are written.
     All outputs appear at the end, and none after an error, which has a note that says so; see Outputs.
 
     Raises ConfigurationError where inputs and query don't fit, or where an output would destroy an input, the query's
@@ -62,7 +64,8 @@ def run(
     files.check()
     inputs = open_inputs(query, files.inputs)
     with Outputs() as outputs, closing(engine_for(query, workers, threads, accounts=True)) as engine:
-        report = _joined(query, inputs, _Sinks(outputs, files), engine, progress)
+        join = _Joining(query, inputs, engine, progress)
+        report = _joined(join, _Sinks(outputs, files), around)
         if files.named_report:
             outputs.open(files.named_report).write(report_bytes(report))
     return report
@@ -75,27 +78,41 @@ class _Sinks(NamedTuple):
     files: RunFiles
 
 
-def _joined(
-    query: Query,
-    files: Sequence[InputFile],
-    sinks: _Sinks,
-    engine: Engine,
-    progress: Callable[[RunProgress], None],
-) -> dict[str, object]:
+class _Joining(ArrowRows):
+    """The rows of a run's join. refused: where refused rows go, once there is a place."""
+
+    def __init__(
+        self, query: Query, files: Sequence[InputFile], engine: Engine, progress: Callable[[RunProgress], None]
+    ) -> None:
+        super().__init__(result_schema(query, [file.key_type for file in files]))
+        self.query, self.files, self.engine = query, files, engine
+        self.meter = _Meter(query)
+        self.refused = RefusedRows(files, None)
+        self._progress = progress
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The rows, batch by batch."""
+        engine, files = self.engine, self.files
+        for _, found in fed(engine, files):
+            yield from found
+            self.refused.write(engine.take_rejects())
+            self.meter.note(files, engine.tuples)
+            self._progress(_progress(files, engine))
+        yield from engine.finish()
+        self.refused.write(engine.take_rejects())
+        self._progress(_progress(files, engine))
+
+
+def _joined(join: _Joining, sinks: _Sinks, around: Callable[[ArrowRows], ArrowRows]) -> dict[str, object]:
     """The files' rows through the engine, results and refused rows to their outputs; the report."""
-    meter = _Meter(query)
+    query, files, engine, meter = join.query, join.files, join.engine, join.meter
+    rows = around(join)
     with (
-        _Results(sinks, query, [file.key_type for file in files], engine.threads > 1) as results,
+        _Results(sinks, rows.schema, is_behind=engine.threads > 1) as results,
         _refused_rows(files, sinks) as refused,
     ):
-        for _, found in fed(engine, files):
-            results.write(found)
-            refused.write(engine.take_rejects())
-            meter.note(files, engine.tuples)
-            progress(_progress(files, engine))
-        results.write(engine.finish())
-        refused.write(engine.take_rejects())
-        progress(_progress(files, engine))
+        join.refused = refused
+        results.write(rows)
     return {
         "query": query.name,
         "inputs": {file.stream.name: str(file.reader.path) for file in files},
@@ -158,12 +175,12 @@ def _progress(files: Sequence[InputFile], engine: Engine) -> RunProgress:
 class _Results(WholeOrNothing):
     """The results' output, opened with the columns of the first batch, so that none that the engine adds is lost."""
 
-    def __init__(self, sinks: _Sinks, query: Query, key_types: Sequence[pa.DataType], is_behind: bool) -> None:
+    def __init__(self, sinks: _Sinks, schema: pa.Schema, *, is_behind: bool) -> None:
         self.rows = 0
         self._is_behind = is_behind
         self._files = sinks.files
         self._sink = sinks.outputs.open(sinks.files.named_output)
-        self._default_schema = result_schema(query, key_types)
+        self._default_schema = schema
         self._writer: TableWriter | None = None
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:

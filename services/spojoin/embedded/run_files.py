@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,24 +27,27 @@ def table_files(query: Query, folder: Path) -> dict[str, Path]:
 class RunFiles:
     """What a run reads and writes.
 
-    inputs: each stream's file, by the stream's name: a path, a pattern of several, or `-` for standard input.
+    inputs: what each stream is read from, by its name: a path, a pattern of several, `-` for standard input, or rows.
+    beside: further files that are read.
     output: the file of results; `-` is standard output.
     rejects, report: where refused rows and the figures of the run go; None writes none.
     query_file: where the query came from, which no output may overwrite.
     format: that of the results; None leaves it to the extension.
     """
 
-    inputs: Mapping[str, Path]
+    inputs: Mapping[str, object]
     output: Path
     rejects: Path | None = None
     report: Path | None = None
     query_file: Path | None = None
     format: ResultFormat | None = None
+    beside: Sequence[Path] = ()
 
     def check(self) -> None:
         """Checks that all files can be read and written without harm. Raises ConfigurationError."""
         self._check_standard_input()
-        reads = [NamedFile(f"--input {n}=", each) for n, path in self.inputs.items() for each in files_of(Path(path))]
+        reads = [NamedFile(f"--input {name}=", each) for name, path in self._paths.items() for each in files_of(path)]
+        reads += [NamedFile("", each) for path in self.beside for each in files_of(path)]
         writes = [file for file in (self.named_output, self.named_rejects, self.named_report) if file]
         check_inputs(reads)
         check_outputs(writes)
@@ -54,9 +57,13 @@ class RunFiles:
             format_of(self.named_rejects.path)
 
     def _check_standard_input(self) -> None:
-        streams = [name for name, path in self.inputs.items() if is_standard_input(Path(path))]
+        streams = [name for name, path in self._paths.items() if is_standard_input(path)]
         if len(streams) > 1:
             raise ConfigurationError(f"only one of {', '.join(streams)} can be read from standard input: name a file")
+
+    @property
+    def _paths(self) -> dict[str, Path]:
+        return {name: Path(each) for name, each in self.inputs.items() if isinstance(each, str | Path)}
 
     @property
     def named_output(self) -> NamedFile:

@@ -7,7 +7,7 @@ import warnings
 from spojoin.model import Query
 
 
-def warn_of_notes(query: Query) -> None:
-    """Warn of each of the query's notes, where the caller of the library called it."""
-    for note in query.notes:
+def warn_of_notes(*queries: Query) -> None:
+    """Warn of each of the queries' notes, where the caller of the library called it."""
+    for note in dict.fromkeys(note for query in queries for note in query.notes):
         warnings.warn(note, stacklevel=3)

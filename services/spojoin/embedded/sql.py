@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import cast
 
 from spojoin.embedded.arguments import RowsLike, checked_number
+from spojoin.embedded.around import statement_around
 from spojoin.embedded.engine import Engine
-from spojoin.embedded.file_reader import Reader
 from spojoin.embedded.given_tables import given
-from spojoin.embedded.inputs import InputFile
-from spojoin.embedded.readers import open_reader
-from spojoin.embedded.reject_limit import parse_reject_limit
+from spojoin.embedded.inputs import InputFile, open_inputs
+from spojoin.embedded.join_rows import JoinRows
+from spojoin.embedded.reject_limit import RejectLimit, parse_reject_limit
 from spojoin.embedded.results import Results
 from spojoin.embedded.run import engine_for
 from spojoin.embedded.said import warn_of_notes
-from spojoin.embedded.statements import BareStatement, StatementOptions, bare_statement, times_by_name
-from spojoin.embedded.table_reader import TableReader
+from spojoin.embedded.statements import BareStatement, StatementOptions, times_by_name
 from spojoin.embedded.writers import result_schema
-from spojoin.model import Stream
-from spojoin.query.schema import arrow_schema
 
 
 def sql(
@@ -49,8 +46,8 @@ def sql(
     Nothing is joined before results are read. A table joined with itself is in its own order; two are merged by time.
 
     Args:
-        statement: one SELECT over two sides; a side is a table given by name, or in quotes the path of a file, a
-            pattern of several, or '-' for standard input.
+        statement: a SELECT over two sides, also as a part of more SQL; a side is a table given by name, or in quotes
+            the path of a file, a pattern of several, or '-' for standard input.
         time: the event-time column of all, or of each by name; needed where a table has several timestamps.
         lateness: how far event times may run backwards, such as "5 s".
         limit: the most partners listed of one row.
@@ -65,23 +62,16 @@ def sql(
     """
     allowed = parse_reject_limit(max_rejects, "max_rejects=")
     options = StatementOptions(times_by_name(time), lateness, checked_number("limit", limit))
-    found, shared = bare_statement(statement, given(tables), options), checked_number("threads", threads)
-    warn_of_notes(found.query)
-    return Results(result_schema(found.query, []), lambda: _started(found, shared), allowed)
+    opened = partial(join_rows, limit=allowed, threads=checked_number("threads", threads))
+    around = statement_around(statement, given(tables), options, opened)
+    warn_of_notes(*(join.query for join in around.joins.values()))
+    return Results(around.rows(threads=threads))
+
+
+def join_rows(found: BareStatement, limit: RejectLimit, threads: int | None = None) -> JoinRows:
+    """The rows of a join, which is made anew with each reading."""
+    return JoinRows(result_schema(found.query, []), lambda: _started(found, threads), limit)
 
 
 def _started(found: BareStatement, threads: int | None) -> tuple[Engine, list[InputFile]]:
-    query = found.query
-    inputs = [_input(found, number, stream) for number, stream in enumerate(query.inputs)]
-    return engine_for(query, threads=threads), inputs
-
-
-def _input(found: BareStatement, number: int, stream: Stream) -> InputFile:
-    source, needs_time = found.sources[stream.name], found.query.needs_time
-    schema = arrow_schema(stream, needs_time)
-    reader: Reader
-    if isinstance(source, str | Path):
-        reader = open_reader(Path(source), schema, None)
-    else:
-        reader = TableReader(stream.name, cast("RowsLike", source), schema)
-    return InputFile(number, stream, reader, iter(reader), reader.key_type, needs_time)
+    return engine_for(found.query, threads=threads), open_inputs(found.query, found.sources)

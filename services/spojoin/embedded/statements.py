@@ -15,7 +15,7 @@ from spojoin.embedded.patterns import files_of
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import ColumnType, Order, Output, Query, TableSource, TypeName
 from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
-from spojoin.query.places import places_in
+from spojoin.query.places import PlaceAt, places_in
 from spojoin.query.statement import JoinSide
 from spojoin.query.units import parse_duration_us
 from spojoin.suggest import listed, unknown
@@ -54,13 +54,17 @@ class BareStatement:
     sources: Mapping[str, object]
 
 
-def bare_statement(sql: str, tables: Mapping[str, object], options: StatementOptions) -> BareStatement:
+def bare_statement(
+    sql: str, tables: Mapping[str, object], options: StatementOptions, line_at: PlaceAt | None = None
+) -> BareStatement:
     """The query that a statement means over tables, by name, and the files that it names. Raises ConfigurationError.
 
     One table or file joined with itself is a stream in its order; two are ordered by event time.
+
+    line_at: the places of its characters, where they aren't those of `sql`
     """
-    with _mistakes_of_statement():
-        return _bare(sql, tables, options)
+    with mistakes_of_statement():
+        return _bare(sql, tables, options, line_at or places_in(sql))
 
 
 def statement_of_streams(sql: str, schemas: Mapping[str, Columns], options: StatementOptions) -> Query:
@@ -71,12 +75,12 @@ def statement_of_streams(sql: str, schemas: Mapping[str, Columns], options: Stat
 
     schemas: the columns of each stream, by the name that the statement has
     """
-    with _mistakes_of_statement():
+    with mistakes_of_statement():
         return _of_streams(sql, schemas, options)
 
 
 @contextmanager
-def _mistakes_of_statement() -> Iterator[None]:
+def mistakes_of_statement() -> Iterator[None]:
     """Errors say that they are of the statement."""
     try:
         yield
@@ -87,8 +91,8 @@ def _mistakes_of_statement() -> Iterator[None]:
         raise QueryError("sql: nested too deeply: expected a simpler statement") from error
 
 
-def _bare(sql: str, tables: Mapping[str, object], options: StatementOptions) -> BareStatement:
-    parsed = parse_sql(sql, places_in(sql))
+def _bare(sql: str, tables: Mapping[str, object], options: StatementOptions, line_at: PlaceAt) -> BareStatement:
+    parsed = parse_sql(sql, line_at)
     joined = parsed.statement.left, parsed.statement.right
     named = [_source(side, tables) for side in joined]
     _check_used(tables, joined)

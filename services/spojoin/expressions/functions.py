@@ -107,3 +107,9 @@ def _called_by(name: str) -> Iterator[str]:
             yield from called
             seen |= called
             waiting += called
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether DuckDB has an aggregate of that name, and no function of single values."""
+    known = _catalog().get(name.lower()) or _Known()
+    return "aggregate" in known.kinds and "scalar" not in known.kinds

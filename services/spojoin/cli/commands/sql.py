@@ -13,6 +13,7 @@ from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
 
 if TYPE_CHECKING:
+    from spojoin.embedded.around import Around
     from spojoin.embedded.statements import BareStatement
 
 
@@ -21,13 +22,16 @@ class SqlOptions:
     """The statement, and where its rows go."""
 
     statement: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="STATEMENT",
-            help="One SELECT over two sides; FROM and JOIN name files in quotes, '-' standard input.",
+            metavar="[STATEMENT]",
+            help="A SELECT with a join; FROM and JOIN name files in quotes, '-' standard input.",
             show_default=False,
         ),
-    ]
+    ] = None
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="The file of the statement, in its place; - is standard input.")
+    ] = None
     output: Output = Path("-")
     format: ResultFormat = None
     time: Annotated[
@@ -53,7 +57,7 @@ class SqlOptions:
 
 @with_options
 def sql(options: SqlOptions) -> None:
-    """Join files by one SQL statement, without a query file.
+    """Join files by one SQL statement, without a query file; the join may be a part of more SQL.
 
     FROM and JOIN name files in quotes: CSV, JSON lines, Parquet or Arrow, also packed; 'trips-*.csv.gz' is one input,
     '-' standard input. A file joined with itself is read in its order; two are merged by timestamp, or --time. JOIN
@@ -90,15 +94,41 @@ def sql(options: SqlOptions) -> None:
 
 
 def _run_or_explain(options: SqlOptions) -> None:
-    from spojoin.embedded.statements import StatementOptions, bare_statement
+    from functools import partial
+
+    from spojoin.embedded.around import statement_around
+    from spojoin.embedded.reject_limit import parse_reject_limit
+    from spojoin.embedded.sql import join_rows
+    from spojoin.embedded.statements import StatementOptions
 
     choices = StatementOptions(_times(options.time or ()), options.lateness, options.limit)
-    found = bare_statement(options.statement, {}, choices)
-    say_notes(found.query)
+    opened = partial(join_rows, limit=parse_reject_limit(options.max_rejects))
+    found = statement_around(_statement(options), {}, choices, opened)
+    for join in found.joins.values():
+        say_notes(join.query)
     if options.explain:
         _explain(found)
+    elif found.join is None:
+        _give(found, options)
     else:
-        _run(found, options)
+        _run(found, found.join, options)
+
+
+def _statement(options: SqlOptions) -> str:
+    """The statement given, or that of a file."""
+    import sys
+
+    from spojoin.embedded.standard_input import DASH
+    from spojoin.errors import ConfigurationError
+
+    if (options.statement is None) == (options.file is None):
+        raise ConfigurationError("expected a statement in quotes, or --file FILE with one")
+    if options.file is None:
+        return options.statement or ""
+    try:
+        return sys.stdin.read() if options.file == DASH else options.file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"--file {options.file} can't be read: {error}") from error
 
 
 def _times(texts: list[str] | tuple[()]) -> dict[str, str]:
@@ -107,16 +137,32 @@ def _times(texts: list[str] | tuple[()]) -> dict[str, str]:
     return {name: column for name, _, column in pairs}
 
 
-def _explain(found: BareStatement) -> None:
+def _explain(found: Around) -> None:
     from rich.console import Console
 
     from spojoin.explain.footprint import SetupSizes
     from spojoin.explain.plan import explain, render
 
-    render(explain(found.query, None, SetupSizes()), Console())
+    for join in found.joins.values():
+        render(explain(join.query, None, SetupSizes()), Console())
+    if not found.is_alone:
+        Console().print(f"DuckDB runs: {found.sql}", highlight=False, markup=False)
 
 
-def _run(found: BareStatement, options: SqlOptions) -> None:
+def _give(found: Around, options: SqlOptions) -> None:
+    """The rows of a statement without a join."""
+    from spojoin.embedded.formats import named_format
+    from spojoin.embedded.open_output import open_output
+
+    rows = found.rows()
+    with open_output(options.output, rows.schema, named_format(options.format)) as writer:
+        for batch in rows:
+            writer.write(batch)
+    if rows.rejected:
+        typer.echo(f"spojoin: {sum(rows.rejected.values()):,} rows refused: {dict(rows.rejected)}", err=True)
+
+
+def _run(found: Around, join: BareStatement, options: SqlOptions) -> None:
     from spojoin.cli.progress import run_progress
     from spojoin.cli.refused import end_with_refused
     from spojoin.cli.summary import show_run
@@ -128,12 +174,13 @@ def _run(found: BareStatement, options: SqlOptions) -> None:
     from spojoin.embedded.standard_input import DASH
     from spojoin.local.supervise import ending_on_signals
 
-    inputs = {name: Path(str(source)) for name, source in found.sources.items()}
-    files = RunFiles(inputs, options.output, options.rejects, options.report, format=named_format(options.format))
-    limit = parse_reject_limit(options.max_rejects)
+    shape, limit = named_format(options.format), parse_reject_limit(options.max_rejects)
+    files = RunFiles(
+        join.sources, options.output, options.rejects, options.report, format=shape, beside=tuple(found.files)
+    )
     is_quiet = options.quiet or options.output == DASH
-    with ending_on_signals(), run_progress(found.query.name, is_quiet=is_quiet) as progress:
-        report = run(found.query, files, progress=progress)
+    with ending_on_signals(), run_progress(join.query.name, is_quiet=is_quiet) as progress:
+        report = run(join.query, files, progress=progress, around=found.rows)
     if not is_quiet:
         show_run(report, options.output)
-    end_with_refused(report, found.query, SQL, limit, (options.output, options.rejects))
+    end_with_refused(report, join.query, SQL, limit, (options.output, options.rejects))

@@ -1,0 +1,404 @@
+"""A statement in which a join is a part of more SQL: spojoin runs the join, DuckDB what stands around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
+from pathlib import Path
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import TokenType, exp
+from sqlglot.errors import SqlglotError
+
+from spojoin.embedded.arrow_rows import ArrowRows
+from spojoin.embedded.given_rows import FileRows, GivenTable
+from spojoin.embedded.splitting import Split, Splitter
+from spojoin.embedded.statements import NAME, BareStatement, StatementOptions, bare_statement, mistakes_of_statement
+from spojoin.embedded.written import TRAILING, Select, Source, Written, quoted, selects
+from spojoin.errors import Place, QueryError
+from spojoin.query.places import places_in
+from spojoin.suggest import unknown
+
+_FIRST = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN)
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """A statement taken apart.
+
+    sql: what DuckDB runs; relations: what it names, joins, files and tables
+    joins: what spojoin runs, by the names of the relations that they become, outer ones last
+    is_alone: whether the last join gives the statement's rows as they are
+    """
+
+    sql: str
+    relations: Mapping[str, ArrowRows]
+    joins: Mapping[str, BareStatement]
+    is_alone: bool = False
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that DuckDB is given."""
+        return [each.path for each in self.relations.values() if isinstance(each, FileRows)]
+
+    @property
+    def join(self) -> BareStatement | None:
+        """The last join, which the others feed, or stand beside; None where DuckDB does all."""
+        return list(self.joins.values())[-1] if self.joins else None
+
+    def rows(self, join: ArrowRows | None = None, threads: int | None = None) -> ArrowRows:
+        """The statement's rows. join: those of the last join, where they are read in another way."""
+        if self.is_alone:
+            return join or self.relations[list(self.joins)[-1]]
+        from spojoin.embedded.duckdb_rows import DuckdbRows  # noqa: PLC0415  (few statements need the engine)
+
+        relations = dict(self.relations)
+        if join is not None:
+            last = list(self.joins)[-1]
+            relations[last] = _FirstReading(join, relations[last])
+        return DuckdbRows(self.sql, relations, threads)
+
+
+class _FirstReading(ArrowRows):
+    """Rows that are read in one way the first time, in another one from then on."""
+
+    def __init__(self, first: ArrowRows, further: ArrowRows) -> None:
+        super().__init__(first.schema)
+        self._readings = chain([first], repeat(further))
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The rows, batch by batch."""
+        rows = next(self._readings)
+        try:
+            yield from rows
+        finally:
+            self.rejected = rows.rejected
+
+
+#: How the rows of a join are read.
+Open = Callable[[BareStatement], ArrowRows]
+
+
+def statement_around(sql: str, tables: Mapping[str, object], options: StatementOptions, opened: Open) -> Around:
+    """A statement taken apart. Raises ConfigurationError where it is wrong."""
+    with mistakes_of_statement():
+        words = Written(sql)
+        stop = _one_statement(words)
+    taken = _Taken(words, tables, options, opened)
+    if words.kind(0) not in _FIRST or taken.is_plain:
+        found = bare_statement(sql, tables, options)
+        return Around("", {NAME: opened(found)}, {NAME: found}, is_alone=True)
+    return taken.apart(stop)
+
+
+def _one_statement(words: Written) -> int:
+    """The word that ends the statement. Raises QueryError where another one follows."""
+    ends = [k for k in range(len(words.tokens)) if words.kind(k) is TokenType.SEMICOLON]
+    for k in range(ends[0], len(words.tokens)) if ends else ():
+        if words.kind(k) is not TokenType.SEMICOLON:
+            raise QueryError(
+                f"a second statement begins with '{words.tokens[k].text}': expected one",
+                places_in(words.text)(words.start(k)),
+            )
+    return ends[0] if ends else len(words.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A WITH query: its name, the words of its definition, and whether it may name itself."""
+
+    name: str
+    first: int
+    stop: int
+    level: int
+    is_recursive: bool
+
+
+@dataclass(slots=True)
+class _Inner:
+    """A statement for spojoin, made of pieces of the text, and where each of them stands there."""
+
+    words: Written
+    text: str = ""
+    pieces: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, text: str, origin: int | None = None) -> None:
+        if origin is not None:
+            self.pieces.append((len(self.text), origin))
+        self.text += text
+
+    def line_at(self, character: int) -> Place:
+        """The place in the author's text of a character of this one."""
+        known = [(start, origin) for start, origin in self.pieces if start <= character] or self.pieces[:1]
+        start, origin = known[-1]
+        return places_in(self.words.text)(origin + max(character - start, 0))
+
+
+class _Taken:
+    """A text while it is taken apart; edits: by their first characters, where they end and what is put there."""
+
+    def __init__(self, words: Written, tables: Mapping[str, object], options: StatementOptions, opened: Open) -> None:
+        self._words, self._tables, self._options, self._opened = words, tables, options, opened
+        self._selects = selects(words)
+        self._named = list(_with_queries(words))
+        self._edits: dict[int, tuple[int, str]] = {}
+        self._joins: dict[str, BareStatement] = {}
+        self._known: dict[str, ArrowRows] = {}
+        self._used: set[str] = set()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether spojoin runs the statement as it stands, or says what is wrong with it."""
+        if self._named or self._words.kind(0) is not TokenType.SELECT:
+            return False
+        root = next(each for each in self._selects if each.first == 0)
+        exists = root.exists() if len(root.sources) == 1 else None
+        if root.is_in_set or len(self._selects) != (1 if exists is None else 2):
+            return False
+        sides = [*root.sources, *(exists.sources if exists else ())]
+        if len(sides) != 2:
+            return not sides or (len(sides) == 1 and bool({"window", "emit"} & root.clauses.keys()))
+        if any(each.name is None for each in sides) or any(name in root.clauses for name in TRAILING):
+            return False
+        is_distinct = self._words.kind(1) is TokenType.DISTINCT
+        return not is_distinct and self._splitter(root, sides, "").keeps_all
+
+    def apart(self, stop: int) -> Around:
+        """The joins, and what stands around them."""
+        is_alone = False
+        for select in self._selects:
+            if select.joins_by_order():
+                outer = self._replaced(select)
+                is_last = select.level == -1 and not select.is_in_set
+                is_alone = is_last and outer == f"SELECT * FROM {list(self._joins)[-1]}"
+        sql = self._text(0, stop)
+        relations = self._known if is_alone else self._relations(sql)
+        self._check_used()
+        return Around(sql, relations, self._joins, is_alone)
+
+    def _replaced(self, select: Select) -> str:
+        """Put a relation for a join; the SQL over it."""
+        inner = select.exists() if len(select.sources) == 1 else None
+        sides = [*select.sources[:1], *inner.sources[:1]] if inner else select.sources[:2]
+        tables, edits = self._sides(select, sides)
+        relation = f"join_{len(self._joins) + 1}"
+        splitter = self._splitter(select, sides, relation)
+        splitter.ask = lambda split: self._bare(select, split, tables, edits).query.select
+        split = splitter.split()
+        found = self._bare(select, split, tables, edits)
+        self._joins[relation] = found
+        self._known[relation] = self._opened(found)
+        start, end = self._words.span(select.first, select.stop)
+        self._edits[start] = end, split.outer
+        return split.outer
+
+    def _splitter(self, select: Select, sides: Sequence[Source], relation: str) -> Splitter:
+        return Splitter(select, sides, relation, self._text)
+
+    def _bare(
+        self, select: Select, split: Split, tables: Mapping[str, object], edits: Mapping[int, tuple[int, str]]
+    ) -> BareStatement:
+        """The join as a statement of its own."""
+        words, made = self._words, _Inner(self._words)
+        made.add("SELECT ", words.start(select.first))
+        made.add(split.listed)
+        for name in ("from", "where", *split.clauses, "window", "emit"):
+            clause = select.clauses.get(name)
+            if clause is None:
+                continue
+            made.add(" ")
+            if name == "where" and split.where is not None:
+                made.add(split.where, words.start(clause.first))
+                continue
+            is_cut = name == "from" and len(select.sources) > 2
+            start, end = words.span(clause.first, select.boundaries[1] if is_cut else clause.stop)
+            for begin, stop, text in _pieces(words.text, start, end, edits):
+                made.add(words.text[begin:stop] if text is None else text, begin)
+        try:
+            return bare_statement(made.text, tables, self._options_of(select), made.line_at)
+        except QueryError as error:
+            if error.instead is None:
+                raise
+            raise _with_instead(error, self._whole(select, split, error.instead, edits)) from error
+
+    def _whole(self, select: Select, split: Split, instead: str, edits: Mapping[int, tuple[int, str]]) -> str:
+        """The author's statement with a join that was put right."""
+        words, right = self._words, Select(Written(instead), 0)
+        taken = ("from", "where", "window", "emit", *split.clauses)
+        parts = [words.text[slice(*words.span(select.first, select.listed.stop))], right.text_of("from")]
+        if len(select.sources) > 2:
+            parts.append(words.text[slice(*words.span(select.boundaries[1], select.clauses["from"].stop))])
+        is_parted = split.where is not None and len(split.where) < len(select.text_of("where"))
+        parts.append((select if is_parted else right).text_of("where"))
+        parts.append(right.text_of("window", "emit", *split.clauses))
+        parts += [select.text_of(name) for name in select.clauses if name not in taken]
+        whole = " ".join(filter(None, parts))
+        for start, (end, new) in edits.items():
+            whole = whole.replace(new, words.text[start:end])
+        start, end = words.span(select.first, select.stop)
+        return words.text[:start] + whole + words.text[end:]
+
+    def _options_of(self, select: Select) -> StatementOptions:
+        """The options as far as they name sides of one join."""
+        inner = select.exists()
+        names = {each.name or each.alias for each in [*select.sources, *(inner.sources if inner else ())]}
+        lower = {name.lower() for name in names} | {""}
+        times = {name: column for name, column in self._options.times.items() if name.lower() in lower}
+        return replace(self._options, times=times)
+
+    def _sides(self, select: Select, sides: Sequence[Source]) -> tuple[dict[str, object], dict[int, tuple[int, str]]]:
+        """The tables that a join's sides name, and how its text names those that stand as subqueries."""
+        tables: dict[str, object] = {}
+        edits: dict[int, tuple[int, str]] = {}
+        for side in sides:
+            named = self._visible(select, side.name) if side.name is not None else None
+            if named is not None:
+                tables.setdefault(named.name, self._derived(select, f"SELECT * FROM {quoted(named.name)}"))
+            elif side.name is None:
+                name = side.alias or f"side_{side.first}"
+                name = name if name.lower() not in map(str.lower, self._tables) else f"{name}_{side.first}"
+                start, end = self._words.span(side.first, side.end)
+                marked = f"TABLE({quoted(name)})" if self._is_table(side) else quoted(name)
+                edits[start] = end, f"{marked} AS {quoted(side.alias or name)}"
+                tables[name] = self._derived(select, self._derived_sql(side))
+            elif (given := _like(side.name, self._tables)) is not None:
+                tables[given] = self._tables[given]
+                self._used.add(given)
+        return tables, edits
+
+    def _is_table(self, side: Source) -> bool:
+        return self._words.word(side.first) == "TABLE"
+
+    def _derived_sql(self, side: Source) -> str:
+        if self._is_table(side):
+            return self._text(side.first + 2, side.stop - 1)
+        return f"SELECT * FROM {self._text(side.first, side.end)}"
+
+    def _derived(self, select: Select, sql: str) -> ArrowRows:
+        """What DuckDB makes of a side that is a subquery."""
+        visible = [each for each in self._named if self._sees(select, each)]
+        wanted = _needed(sql, {each.name: self._text(each.first, each.stop) for each in visible})
+        named = [each for each in visible if each.name in wanted]
+        if named:
+            recursive = "RECURSIVE " if any(each.is_recursive for each in named) else ""
+            sql = f"WITH {recursive}{', '.join(self._text(each.first, each.stop) for each in named)} {sql}"
+        return Around(sql, self._relations(sql), {}).rows()
+
+    def _visible(self, select: Select, name: str) -> _Named | None:
+        """The WITH query that a name stands for in a SELECT."""
+        found = [each for each in self._named if each.name.lower() == name.lower() and self._sees(select, each)]
+        return found[-1] if found else None
+
+    def _sees(self, select: Select, named: _Named) -> bool:
+        return named.stop <= select.first and named.level in self._words.around(select.first)
+
+    def _relations(self, sql: str) -> dict[str, ArrowRows]:
+        """The rows of each relation that SQL names: of joins, given tables and files."""
+        return {name: self._relation(name) for name in _relations_named(sql)}
+
+    def _relation(self, name: str) -> ArrowRows:
+        if name in self._known:
+            return self._known[name]
+        given = _like(name, self._tables)
+        source = self._tables[given] if given is not None else None
+        if given is not None:
+            self._used.add(given)
+        if given is not None and not isinstance(source, str | Path):
+            found: ArrowRows = GivenTable(source)
+        elif given is not None or name == "-" or "." in name or "/" in name:
+            found = FileRows(Path(str(source or name)))
+        else:
+            known = unknown("table", name, self._tables) if self._tables else f"'{name}' is no file"
+            raise QueryError(f"sql: {known}: expected its path in quotes, such as FROM '{name}.csv'")
+        self._known[name] = found
+        return found
+
+    def _check_used(self) -> None:
+        unused = [name for name in self._tables if name not in self._used]
+        if unused:
+            raise QueryError(f"table {unused[0]!r} isn't used by the statement: expected FROM or JOIN of it")
+
+    def _text(self, first: int, stop: int) -> str:
+        """Some words as they are now."""
+        start, end = self._words.span(first, stop)
+        return "".join(
+            self._words.text[begin:until] if text is None else text
+            for begin, until, text in _pieces(self._words.text, start, end, self._edits)
+        )
+
+
+def _with_instead(error: QueryError, instead: str) -> QueryError:
+    """The error with another statement in place of its own."""
+    found = QueryError(str(error).removesuffix(f"; write: {error.instead}"), instead=instead)
+    found.line, found.column = error.line, error.column
+    return found
+
+
+def _pieces(
+    text: str, start: int, end: int, edits: Mapping[int, tuple[int, str]]
+) -> Iterator[tuple[int, int, str | None]]:
+    """A part of a text: what stays, and what is put for what; an edit around others counts alone."""
+    at = start
+    while at < end:
+        begin = min((each for each in edits if at <= each < end), default=end)
+        if at < begin:
+            yield at, begin, None
+        if begin < end:
+            at, new = edits[begin]
+            yield begin, at, new
+        else:
+            at = end
+
+
+def _with_queries(words: Written) -> Iterator[_Named]:
+    for k in range(len(words.tokens)):
+        if words.kind(k) is not TokenType.WITH:
+            continue
+        is_recursive = words.word(k + 1) == "RECURSIVE"
+        at = k + 1 + is_recursive
+        while at + 1 < len(words.tokens):
+            body = at + 1
+            while body < len(words.tokens) and not (
+                words.kind(body) is TokenType.L_PAREN and words.word(body - 1) in ("AS", "MATERIALIZED")
+            ):
+                body = words.closes.get(body, body) + 1
+            if body not in words.closes:
+                break
+            stop = words.closes[body] + 1
+            yield _Named(words.tokens[at].text, at, stop, words.levels[k], is_recursive)
+            if words.kind(stop) is not TokenType.COMMA:
+                break
+            at = stop + 1
+
+
+def _needed(sql: str, queries: Mapping[str, str]) -> set[str]:
+    """The WITH queries that SQL names, also by way of others."""
+    found: set[str] = set()
+    waiting = [sql]
+    while waiting:
+        named = {token.text.lower() for token in Written(waiting.pop()).tokens}
+        for name, text in queries.items():
+            if name.lower() in named and name not in found:
+                found.add(name)
+                waiting.append(text)
+    return found
+
+
+def _relations_named(sql: str) -> list[str]:
+    """The relations that SQL names, without those of WITH."""
+    try:
+        tree = sqlglot.parse_one(sql, dialect="duckdb")
+    except SqlglotError as error:
+        near = getattr(error, "errors", None) or [{}]
+        where = f" near '{near[0]['highlight']}'" if near[0].get("highlight") else ""
+        raise QueryError(f"sql can't be read{where}: expected SQL of DuckDB") from error
+    named = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+    tables = [each for each in tree.find_all(exp.Table) if isinstance(each.this, exp.Identifier)]
+    return list(dict.fromkeys(each.name for each in tables if each.name.lower() not in named))
+
+
+def _like(name: str, known: Mapping[str, object]) -> str | None:
+    alike = [each for each in known if each.lower() == name.lower()]
+    return name if name in alike else alike[0] if len(alike) == 1 else None

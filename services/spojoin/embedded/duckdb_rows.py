@@ -1,0 +1,89 @@
+"""What DuckDB makes of joins, files and tables by SQL; it reaches neither files nor networks itself."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from spojoin.embedded.arrow_rows import ArrowRows
+from spojoin.errors import BadData, QueryError
+from spojoin.expressions.engine import sentence
+
+#: Rows that DuckDB gives at once.
+BATCH_ROWS = 1 << 16
+
+
+class DuckdbRows(ArrowRows):
+    """The rows of a statement over relations by name. Raises QueryError where DuckDB can't read or bind it."""
+
+    def __init__(self, sql: str, relations: Mapping[str, ArrowRows], threads: int | None = None) -> None:
+        self.sql = sql
+        self.relations = {name: _Watched(rows) for name, rows in relations.items()}
+        self._threads = threads
+        with closing(self._opened()) as connection:
+            try:
+                super().__init__(connection.sql(sql).limit(0).to_arrow_table().schema)
+            except duckdb.Error as error:
+                raise QueryError(f"sql: {sentence(error)}") from error
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The rows, batch by batch. Raises what the relations raise, and BadData where a value can't be computed."""
+        connection = self._opened()
+        try:
+            relation = connection.sql(self.sql)
+            made = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch  # by DuckDB's version
+            yield from made(BATCH_ROWS)
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise self._cause(error) from error
+        finally:
+            connection.close()
+            counts: Counter[str] = Counter()
+            for each in self.relations.values():
+                counts.update(each.rejected)
+            self.rejected = dict(counts)
+
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        """A connection with the relations, in UTC."""
+        spilled = Path(tempfile.gettempdir()) / f"spojoin-{secrets.token_hex(4)}.spilled"
+        config = {"python_enable_replacements": False, "autoload_known_extensions": False} | (
+            {"threads": self._threads} if self._threads else {}
+        )
+        connection = duckdb.connect(config={**config, "temp_directory": str(spilled)})
+        for setting in ("TimeZone='UTC'", "enable_external_access=false", "lock_configuration=true"):
+            connection.execute(f"SET {setting}")
+        for name, rows in self.relations.items():
+            connection.register(name, rows)
+        return connection
+
+    def _cause(self, error: Exception) -> Exception:
+        """What a relation raised while it was read, else the engine's sentence."""
+        raised = next((each.error for each in self.relations.values() if each.error is not None), None)
+        if raised is not None:
+            return raised
+        return BadData(f"sql: {sentence(error) if isinstance(error, duckdb.Error) else error}")
+
+
+class _Watched(ArrowRows):
+    """Rows that remember what ended their reading, of which DuckDB passes on a text alone."""
+
+    def __init__(self, rows: ArrowRows) -> None:
+        super().__init__(rows.schema)
+        self.error: Exception | None = None
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The rows, batch by batch."""
+        try:
+            yield from self._rows
+        except Exception as error:
+            self.error = error
+            raise
+        finally:
+            self.rejected = self._rows.rejected

@@ -1,0 +1,54 @@
+"""Files and tables that a statement reads beside its join, with the values that the join would see."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from spojoin.embedded.arguments import RowsLike, tables_of
+from spojoin.embedded.arrow_rows import ArrowRows
+from spojoin.embedded.inferred_schema import arrow_schema_of, schema_with_notes
+from spojoin.embedded.inputs import InputFile
+from spojoin.embedded.readers import open_reader
+from spojoin.expressions.types import value_type
+from spojoin.model import Stream
+from spojoin.query.extract import extract
+from spojoin.query.schema import arrow_schema
+
+
+class FileRows(ArrowRows):
+    """A file, or those of a pattern: rows that a join would refuse are left out, and counted."""
+
+    def __init__(self, path: Path) -> None:
+        columns = dict(schema_with_notes(path, with_nested=True).columns)
+        self._stream = Stream(str(path), columns, None, None, (), payload=tuple(columns))
+        self.path = path
+        super().__init__(pa.schema([(name, value_type(kind)) for name, kind in columns.items()]))
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The rows, batch by batch."""
+        counts: Counter[str] = Counter()
+        reader = open_reader(self.path, arrow_schema(self._stream, needs_time=False), None)
+        file = InputFile(0, self._stream, reader, iter(reader), reader.key_type, needs_time=False)
+        while (batch := file.read()) is not None:
+            found = extract(self._stream, batch, False, malformed=file.refused)
+            counts.update(each.reason for each in found.refused)
+            if found.payload is not None:
+                yield found.payload
+        self.rejected = dict(counts)
+
+
+class GivenTable(ArrowRows):
+    """A table that was given."""
+
+    def __init__(self, rows: RowsLike) -> None:
+        self._rows = rows
+        super().__init__(arrow_schema_of(rows))
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The rows, batch by batch."""
+        for table in tables_of(self._rows, self.schema.names):
+            yield from table.cast(self.schema).to_batches()

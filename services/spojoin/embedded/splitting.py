@@ -1,0 +1,334 @@
+"""A SELECT over a join, split in two: the statement that spojoin runs, and what DuckDB does with its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import TokenType, exp
+
+from spojoin.embedded.outer_names import OuterNames, bare_names, listed_items, parsed
+from spojoin.embedded.written import TRAILING, Clause, Select, Source, Written, quoted
+from spojoin.errors import QueryError
+from spojoin.model import Selected
+from spojoin.query.operands import text_of
+
+_ROWS = "SELECT * FROM {}"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The select list of the join, what stands in its WHERE, and the SQL over the relation that it becomes.
+
+    clauses: of the statement as written, those that stay with the join
+    """
+
+    listed: str
+    clauses: tuple[str, ...]
+    outer: str = ""
+    where: str | None = None
+
+
+@dataclass(slots=True)
+class Splitter:
+    """Splits one SELECT. sides: of its join, as written; relation: what the join is called outside.
+
+    text_at: the text of some words, subqueries replaced; ask: the columns that a join would give
+    """
+
+    select: Select
+    sides: Sequence[Source]
+    relation: str
+    text_at: Callable[[int, int], str]
+    ask: Callable[[Split], Sequence[Selected]] = field(default=lambda _: ())
+    _tree: exp.Select | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read what stands around the join."""
+        listed = self.select.listed
+        clauses = [self._text(name) for name in ("group", "having", "qualify")]
+        self._tree = parsed(" ".join([self.text_at(listed.first, listed.stop), *clauses]), "list")
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether all but the clauses of TRAILING and DISTINCT means a statement of spojoin as it stands."""
+        select, tree = self.select, self._tree
+        if tree is None:
+            return True
+        if len(select.sources) > 2 or "windows" in select.clauses:
+            return False
+        distinct = tree.args.get("distinct")
+        is_grouped = self._is_by_row(tree)
+        if is_grouped is False or (distinct is not None and distinct.args.get("on")):
+            return False
+        if any(each is not tree for each in tree.find_all(exp.Select)) or self._asks_subqueries():
+            return False
+        if is_grouped is None and (tree.args.get("having") or any(_aggregates(each) for each in tree.expressions)):
+            return False
+        return not any(each.find(exp.Window) for each in tree.expressions) and self._is_best(tree)
+
+    def split(self) -> Split:
+        """The two statements. Raises QueryError where the outer one can't have what it asks for."""
+        return self._own() if self.keeps_all else self._pairs()
+
+    def _own(self) -> Split:
+        """The statement keeps what it says; the rest is its order, and which rows of it count."""
+        listed, select = self.select.listed, self.select
+        is_distinct = select.words.kind(listed.first) is TokenType.DISTINCT
+        text = self.text_at(listed.first + is_distinct, listed.stop)
+        inner = ("group", "having", "qualify")
+        if not is_distinct and not any(name in select.clauses for name in TRAILING):
+            return Split(text, inner, _ROWS.format(self.relation))
+        names = [each.name for each in self.ask(Split(text, inner))]
+        order, hidden = self._ordered(text, names)
+        columns = ", ".join(map(quoted, names)) if hidden else "*"
+        rest = [order, *(self._text(name) for name in TRAILING[1:])]
+        outer = f"SELECT {'DISTINCT ' * is_distinct}{columns} FROM {self.relation} {' '.join(filter(None, rest))}"
+        return Split(", ".join([text, *hidden]), inner, outer.rstrip())
+
+    def _ordered(self, text: str, names: Sequence[str]) -> tuple[str, list[str]]:
+        """ORDER BY over the results' columns, and what the join gives besides them to be ordered by."""
+        clause = self.select.clauses.get("order")
+        if clause is None:
+            return "", []
+        same = _names_of_items(text, names)
+        keys, hidden = [], []
+        for item in listed_items(self.text_at(clause.first + 1, clause.stop)):
+            key, how = _key_and_direction(item)
+            known = same.get(_plain(key)) or next((each for each in names if each.lower() == _plain(key)), None)
+            if known is None and not key.isdigit() and key.upper() != "ALL":
+                known = f"order {len(hidden) + 1}"
+                hidden.append(f"{key} AS {quoted(known)}")
+            keys.append(f"{quoted(known) if known else key} {how}".rstrip())
+        return f"ORDER BY {', '.join(keys)}", hidden
+
+    def _pairs(self) -> Split:
+        """The statement gives all columns of its results that the rest names."""
+        names = OuterNames([each.alias for each in self.sides])
+        within, outside = self._conditions()
+        if self._needs_columns(outside):
+            names.columns = self._columns()
+        joins = self._further_joins(names)
+        listed, outputs = self._listed(names)
+        rest = [joins, names.put(f"WHERE {' AND '.join(outside)}", "where") if outside else ""]
+        for clause in ("group", "having", "windows", "qualify", *TRAILING):
+            rest.append(names.put(self._text(clause), clause, outputs))
+        used = names.used or {"l.seq": f"{quoted(self.sides[0].alias)}.seq"}
+        inner = ", ".join(f"{within_} AS {quoted(called)}" for called, within_ in used.items())
+        outer = f"SELECT {listed} FROM {self.relation} {' '.join(filter(None, rest))}".rstrip()
+        return Split(inner, (), outer, "WHERE " + " AND ".join(within) if within else "")
+
+    def _listed(self, names: OuterNames) -> tuple[str, list[str]]:
+        """The select list over the relation, and the names that it gives."""
+        select = self.select
+        text = self.text_at(select.listed.first, select.listed.stop)
+        head, text = _distinct(text)
+        items = [each for item in listed_items(text) for each in self._expanded(item, names)]
+        plain = [_name_of(item) for item in items]
+        outputs, found = [], []
+        for item, (name, side, is_said) in zip(items, plain, strict=True):
+            twice = sum(other.lower() == name.lower() for other, _, _ in plain) > 1
+            called = f"{side}_{name}" if twice and side else name
+            found.append(names.put(item, "list") + ("" if is_said or not name else f" AS {quoted(called)}"))
+            outputs.append(called)
+        return names.put(head, "list") + ", ".join(found), outputs
+
+    def _expanded(self, item: str, names: OuterNames) -> list[str]:
+        """An item of the list; for `*` the columns that it stands for."""
+        if item == "*":
+            further = [f"{each.alias}.*" for each in self.select.sources[2:]]
+            return [each for side in range(len(names.columns)) for each in self._star(side, names)] + further
+        if item.endswith(".*") and (side := names.side_of(item[:-2].strip().strip('"'))) is not None:
+            return self._star(side, names)
+        return [item]
+
+    def _star(self, side: int, names: OuterNames) -> list[str]:
+        return [f"{quoted(names.aliases[side])}.{quoted(name)}" for name in names.columns[side]]
+
+    def _further_joins(self, names: OuterNames) -> str:
+        """What is joined with the results; USING names a column of either side."""
+        select = self.select
+        if len(select.sources) < 3:
+            return ""
+        return names.put(self.text_at(select.boundaries[1], select.clauses["from"].stop), "join")
+
+    def _conditions(self) -> tuple[list[str], list[str]]:
+        """The conditions of WHERE that the join has, and those of its results."""
+        where = self.select.clauses.get("where")
+        if where is None:
+            return [], []
+        if len(self.select.sources) == 1:
+            return [self.text_at(where.first + 1, where.stop)], []
+        within, outside = [], []
+        for first, stop in _conjuncts(self.select.words, where):
+            (within if self._is_within(first, stop) else outside).append(self.text_at(first, stop))
+        if outside and "window" in self.select.clauses and self._join_words() <= {"JOIN", "INNER"}:
+            raise QueryError(
+                f"sql: '{outside[0]}' in WHERE would choose rows before they take their place in the window: expected "
+                "it in a side, such as FROM (SELECT * FROM a WHERE ...) AS l"
+            )
+        return within, outside
+
+    def _is_within(self, first: int, stop: int) -> bool:
+        """Whether a condition of WHERE may stand in the join: it chooses what is joined."""
+        words = self.select.words
+        if any(words.kind(k) is TokenType.SELECT for k in range(first, stop)):
+            return False
+        named = {words.word(k) for k in range(first, stop) if words.kind(k + 1) is TokenType.DOT}
+        sides = [each.alias.upper() for each in self.sides]
+        kinds = self._join_words()
+        if kinds & {"FULL"}:
+            return False
+        if kinds & {"LEFT", "ASOF", "SEMI", "ANTI", "RIGHT"}:
+            return named == {sides["RIGHT" in kinds]}
+        return named <= set(sides) and (len(self.select.sources) < 3 or bool(named))
+
+    def _join_words(self) -> set[str]:
+        select = self.select
+        if len(select.sources) < 2:
+            return set()
+        return {select.words.word(k) for k in range(select.boundaries[0], self.sides[1].first)}
+
+    def _needs_columns(self, outside: Sequence[str]) -> bool:
+        """Whether names without a side, or `*`, stand around the join."""
+        select = self.select
+        parts = [("list", select.listed)] + [(n, c) for n, c in select.clauses.items() if n not in _OF_JOIN]
+        texts = [(name, self.text_at(each.first, each.stop)) for name, each in parts]
+        texts += [("where", f"WHERE {each}") for each in outside]
+        if len(select.sources) > 2:
+            texts.append(("join", self.text_at(select.boundaries[1], select.clauses["from"].stop)))
+        return any(_has_bare(text, clause) for clause, text in texts)
+
+    def _columns(self) -> list[list[str]]:
+        """The columns of each side."""
+        aliases = [quoted(each.alias) for each in self.sides]
+        kinds = self._join_words()
+        is_of_left = len(self.select.sources) == 1 or bool(kinds & {"SEMI", "ANTI"})
+        listed = ", ".join(f"{each}.*" for each in aliases[: 1 if is_of_left else 2])
+        uses = [each.plain for each in self.ask(Split(listed, ())) if each.plain is not None]
+        of_first = [use.name for use in uses if use.side == uses[0].side]
+        return [of_first, [use.name for use in uses if use.side != uses[0].side]]
+
+    def _text(self, name: str) -> str:
+        clause = self.select.clauses.get(name)
+        return self.text_at(clause.first, clause.stop) if clause else ""
+
+    def _is_by_row(self, tree: exp.Select) -> bool | None:
+        """Whether it groups by the left row; None where it doesn't group."""
+        group = tree.args.get("group")
+        if group is None:
+            return None
+        keys = group.expressions
+        if len(keys) != 1 or not isinstance(keys[0], exp.Column):
+            return False
+        alias, key = self.sides[0].alias.lower(), keys[0]
+        return (not key.table and key.name.lower() == alias) or (key.table.lower() == alias and key.name == "seq")
+
+    def _asks_subqueries(self) -> bool:
+        """Whether conditions have subqueries besides the EXISTS that is the join."""
+        where, words = self.select.clauses.get("where"), self.select.words
+        if where is None:
+            return False
+        found = sum(words.kind(k) is TokenType.SELECT for k in range(where.first, where.stop))
+        return found > (1 if len(self.select.sources) == 1 else 0)
+
+    def _is_best(self, tree: exp.Select) -> bool:
+        """Whether QUALIFY, if there is one, chooses among the partners of each left row."""
+        qualify = tree.args.get("qualify")
+        if qualify is None:
+            return True
+        windows = list(qualify.find_all(exp.Window))
+        keys = [key for each in windows for key in each.args.get("partition_by") or []]
+        alias = self.sides[0].alias.lower()
+        return len(windows) == 1 and [key.sql().lower().strip('"') for key in keys] in ([alias], [f"{alias}.seq"])
+
+
+_OF_JOIN = ("from", "where", "window", "emit")
+
+
+def _has_bare(text: str, clause: str) -> bool:
+    items = listed_items(text) if clause == "list" else []
+    stars = any(item == "*" or item.endswith(".*") for item in items)
+    return stars or bool(bare_names(text, clause))
+
+
+def _aggregates(node: exp.Expression) -> bool:
+    """Whether an item of a list has an aggregate that is no window function."""
+    return any(
+        isinstance(each, exp.AggFunc) or (isinstance(each, exp.Anonymous) and _is_aggregate(each.name))
+        for each in node.walk()
+        if not isinstance(each.parent, exp.Window)
+    )
+
+
+def _is_aggregate(name: str) -> bool:
+    from spojoin.expressions.functions import is_aggregate  # noqa: PLC0415  (few statements need the engine)
+
+    return is_aggregate(name)
+
+
+def _conjuncts(words: Written, where: Clause) -> list[tuple[int, int]]:
+    """The words of each condition that AND joins; one where OR does."""
+    level = words.levels[where.first]
+    at = list(words.at(level, where.first + 1, where.stop))
+    if any(words.kind(k) is TokenType.OR for k in at):
+        return [(where.first + 1, where.stop)]
+    found, first, is_between = [], where.first + 1, False
+    for k in at:
+        if words.kind(k) is TokenType.BETWEEN:
+            is_between = True
+        elif words.kind(k) is TokenType.AND and is_between:
+            is_between = False
+        elif words.kind(k) is TokenType.AND:
+            found.append((first, k))
+            first = k + 1
+    return [*found, (first, where.stop)]
+
+
+def _distinct(text: str) -> tuple[str, str]:
+    """DISTINCT, or DISTINCT ON (...), before a select list, and the list."""
+    words = Written(text)
+    if words.kind(0) is not TokenType.DISTINCT:
+        return "", text
+    first = words.closing(2) + 1 if words.word(1) == "ON" else 1
+    return text[: words.start(first)], text[words.start(first) :]
+
+
+def _name_of(item: str) -> tuple[str, str, bool]:
+    """The name of an item of a list, the alias of the side whose column it is, and whether it says its name."""
+    tree = parsed(item, "list")
+    node = tree.expressions[0] if tree is not None and len(tree.expressions) == 1 else None
+    if node is None or node.is_star:
+        return "", "", True
+    if isinstance(node, exp.Alias):
+        return node.alias, "", True
+    if isinstance(node, exp.Column):
+        return node.name, node.table, False
+    return text_of(node), "", False
+
+
+def _names_of_items(text: str, names: Sequence[str]) -> dict[str, str]:
+    """The results' names of a list's expressions, where each item gives one column."""
+    items = listed_items(text)
+    if len(items) != len(names):
+        return {}
+    found = {}
+    for item, name in zip(items, names, strict=True):
+        tree = parsed(item, "list")
+        node = tree.expressions[0] if tree is not None and len(tree.expressions) == 1 else None
+        if node is not None:
+            found[_plain(text_of(node.this if isinstance(node, exp.Alias) else node))] = name
+    return found
+
+
+def _plain(text: str) -> str:
+    return text_of(tree.expressions[0]).lower() if (tree := parsed(text, "list")) and tree.expressions else text.lower()
+
+
+def _key_and_direction(item: str) -> tuple[str, str]:
+    """What ORDER BY orders by, and how: DESC, NULLS LAST and the like."""
+    words = Written(item)
+    last = len(words.tokens)
+    while last > 1 and words.word(last - 1) in ("ASC", "DESC", "FIRST", "LAST", "NULLS", "NULLS FIRST", "NULLS LAST"):
+        last -= 1
+    return item[: words.start(last)].strip(), item[words.start(last) :].strip()
