@@ -14,7 +14,7 @@ from spojoin.model import Query
 
 
 def end_with_refused(
-    report: Mapping[str, Any], query: Query, door: Door, limit: RejectLimit, files: tuple[Path, Path | None]
+    report: Mapping[str, Any], query: Query | None, door: Door, limit: RejectLimit, files: tuple[Path, Path | None]
 ) -> None:
     """Say which rows were refused; status 1 where these are too many. files: of results and of refused rows."""
     if line := refused_line(report, query, door):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from spojoin.embedded.arrow_rows import ArrowRows
 from spojoin.embedded.given_rows import FileRows, GivenTable
+from spojoin.embedded.join_rows import JoinRows
 from spojoin.embedded.splitting import Split, Splitter
 from spojoin.embedded.statements import NAME, BareStatement, StatementOptions, bare_statement, mistakes_of_statement
 from spojoin.embedded.written import TRAILING, Select, Source, Written, quoted, selects
@@ -36,6 +37,7 @@ class Around:
     sql: str
     relations: Mapping[str, ArrowRows]
     joins: Mapping[str, BareStatement]
+    threads: int | None = None
     is_alone: bool = False
 
     @property
@@ -48,7 +50,7 @@ class Around:
         """The last join, which the others feed, or stand beside; None where DuckDB does all."""
         return list(self.joins.values())[-1] if self.joins else None
 
-    def rows(self, join: ArrowRows | None = None, threads: int | None = None) -> ArrowRows:
+    def rows(self, join: ArrowRows | None = None) -> ArrowRows:
         """The statement's rows. join: those of the last join, where they are read in another way."""
         if self.is_alone:
             return join or self.relations[list(self.joins)[-1]]
@@ -58,7 +60,7 @@ class Around:
         if join is not None:
             last = list(self.joins)[-1]
             relations[last] = _FirstReading(join, relations[last])
-        return DuckdbRows(self.sql, relations, threads)
+        return DuckdbRows(self.sql, relations, self.threads)
 
 
 class _FirstReading(ArrowRows):
@@ -74,22 +76,20 @@ class _FirstReading(ArrowRows):
         try:
             yield from rows
         finally:
-            self.rejected = rows.rejected
+            self.report = rows.report
 
 
-#: How the rows of a join are read.
-Open = Callable[[BareStatement], ArrowRows]
-
-
-def statement_around(sql: str, tables: Mapping[str, object], options: StatementOptions, opened: Open) -> Around:
-    """A statement taken apart. Raises ConfigurationError where it is wrong."""
+def statement_around(
+    sql: str, tables: Mapping[str, object], options: StatementOptions, threads: int | None = None
+) -> Around:
+    """A statement taken apart, whose rows so many threads make. Raises ConfigurationError where it is wrong."""
     with mistakes_of_statement():
         words = Written(sql)
         stop = _one_statement(words)
-    taken = _Taken(words, tables, options, opened)
+    taken = _Taken(words, tables, options, threads)
     if words.kind(0) not in _FIRST or taken.is_plain:
         found = bare_statement(sql, tables, options)
-        return Around("", {NAME: opened(found)}, {NAME: found}, is_alone=True)
+        return Around("", {NAME: JoinRows(found, threads)}, {NAME: found}, threads, is_alone=True)
     return taken.apart(stop)
 
 
@@ -139,8 +139,10 @@ class _Inner:
 class _Taken:
     """A text while it is taken apart; edits: by their first characters, where they end and what is put there."""
 
-    def __init__(self, words: Written, tables: Mapping[str, object], options: StatementOptions, opened: Open) -> None:
-        self._words, self._tables, self._options, self._opened = words, tables, options, opened
+    def __init__(
+        self, words: Written, tables: Mapping[str, object], options: StatementOptions, threads: int | None = None
+    ) -> None:
+        self._words, self._tables, self._options, self._threads = words, tables, options, threads
         self._selects = selects(words)
         self._named = list(_with_queries(words))
         self._edits: dict[int, tuple[int, str]] = {}
@@ -176,7 +178,7 @@ class _Taken:
         sql = self._text(0, stop)
         relations = self._known if is_alone else self._relations(sql)
         self._check_used()
-        return Around(sql, relations, self._joins, is_alone)
+        return Around(sql, relations, self._joins, self._threads, is_alone)
 
     def _replaced(self, select: Select) -> str:
         """Put a relation for a join; the SQL over it."""
@@ -189,7 +191,7 @@ class _Taken:
         split = splitter.split()
         found = self._bare(select, split, tables, edits)
         self._joins[relation] = found
-        self._known[relation] = self._opened(found)
+        self._known[relation] = JoinRows(found, self._threads)
         start, end = self._words.span(select.first, select.stop)
         self._edits[start] = end, split.outer
         return split.outer
@@ -284,7 +286,7 @@ class _Taken:
         if named:
             recursive = "RECURSIVE " if any(each.is_recursive for each in named) else ""
             sql = f"WITH {recursive}{', '.join(self._text(each.first, each.stop) for each in named)} {sql}"
-        return Around(sql, self._relations(sql), {}).rows()
+        return Around(sql, self._relations(sql), {}, self._threads).rows()
 
     def _visible(self, select: Select, name: str) -> _Named | None:
         """The WITH query that a name stands for in a SELECT."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
+from spojoin.embedded.reasons import Reasons
+
 
 class ArrowRows(ABC):
-    """Rows as Arrow's C stream, each reading a new one; rejected: rows refused in the last reading, by reason."""
+    """Rows as Arrow's C stream, each reading a new one."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self.rejected: Mapping[str, int] = {}
+        #: the figures of rows refused in the last reading, as of `Reasons`
+        self.report: Mapping[str, Any] = Reasons().figures(0)
 
     @abstractmethod
     def __iter__(self) -> Iterator[pa.RecordBatch]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from spojoin.embedded.arrow_rows import ArrowRows
+from spojoin.embedded.reasons import merged
 from spojoin.errors import BadData, QueryError
 from spojoin.expressions.engine import sentence
 
@@ -44,10 +44,7 @@ class DuckdbRows(ArrowRows):
             raise self._cause(error) from error
         finally:
             connection.close()
-            counts: Counter[str] = Counter()
-            for each in self.relations.values():
-                counts.update(each.rejected)
-            self.rejected = dict(counts)
+            self.report = merged(each.report for each in self.relations.values())
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         """A connection with the relations, in UTC."""
@@ -86,4 +83,4 @@ class _Watched(ArrowRows):
             self.error = error
             raise
         finally:
-            self.rejected = self._rows.rejected
+            self.report = self._rows.report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,8 @@ from spojoin.embedded.arrow_rows import ArrowRows
 from spojoin.embedded.inferred_schema import arrow_schema_of, schema_with_notes
 from spojoin.embedded.inputs import InputFile
 from spojoin.embedded.readers import open_reader
+from spojoin.embedded.reasons import Reasons
+from spojoin.embedded.rejects import Reject
 from spojoin.expressions.types import value_type
 from spojoin.model import Stream
 from spojoin.query.extract import extract
@@ -30,15 +31,18 @@ class FileRows(ArrowRows):
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch."""
-        counts: Counter[str] = Counter()
+        reasons = Reasons()
         reader = open_reader(self.path, arrow_schema(self._stream, needs_time=False), None)
         file = InputFile(0, self._stream, reader, iter(reader), reader.key_type, needs_time=False)
         while (batch := file.read()) is not None:
             found = extract(self._stream, batch, False, malformed=file.refused)
-            counts.update(each.reason for each in found.refused)
+            before = file.rows - batch.num_rows
+            reasons.note(
+                Reject(before + each.row, self.path.name, each.reason, each.detail, None) for each in found.refused
+            )
+            self.report = reasons.figures(file.rows)
             if found.payload is not None:
                 yield found.payload
-        self.rejected = dict(counts)
 
 
 class GivenTable(ArrowRows):

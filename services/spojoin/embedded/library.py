@@ -20,8 +20,8 @@ from spojoin.embedded.fed_files import one_batch
 from spojoin.embedded.feeds import Fed, Feeds, fed, in_thread
 from spojoin.embedded.inputs import with_key_type
 from spojoin.embedded.notebook import MARK, Rejects, html_table, show_results
+from spojoin.embedded.reasons import Reasons
 from spojoin.embedded.recent import Recent
-from spojoin.embedded.refused import Reasons
 from spojoin.embedded.refused_words import JOIN, JOIN_OF_FILE, Door, tell_refused
 from spojoin.embedded.reject_limit import RejectLimit, parse_reject_limit
 from spojoin.embedded.rejects import Reject

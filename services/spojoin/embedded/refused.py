@@ -2,52 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spojoin.embedded.inputs import InputFile
+from spojoin.embedded.reasons import Reasons
 from spojoin.embedded.rejects import Reject, RejectsWriter
 from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.wire.records import DeadLetter
 
 MALFORMED = "malformed"
-LATE = "late"
-
-#: The ordering's words for a late row: its time, and the latest time before it.
-_LATE_BY = re.compile(r"event time (-?\d+) us came after (-?\d+) us")
-
-
-class Reasons:
-    """Why rows were refused so far: how many for each reason, and the first of them."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._first: dict[str, str] = {}
-        self._late_by_us = 0
-
-    def note(self, rejects: Iterable[Reject]) -> None:
-        """Count refused rows."""
-        for each in rejects:
-            self._counts[each.reason] += 1
-            self._first.setdefault(each.reason, f"{each.stream}, position {each.position}: {each.detail}")
-            if each.reason == LATE and (times := _LATE_BY.search(each.detail)):
-                self._late_by_us = max(self._late_by_us, int(times[2]) - int(times[1]))
-
-    def figures(self, rows: int) -> dict[str, Any]:
-        """What a report says of refused rows. rows: how many were read.
-
-        rejected_first: for each reason the first row, as "stream, position: detail"
-        late_by_us: how far the latest of the late rows was behind its stream's time
-        """
-        return {
-            "rows": rows,
-            "rejected": self._counts.total(),
-            "rejected_by_reason": dict(sorted(self._counts.items())),
-            "rejected_first": dict(self._first),
-            "late_by_us": self._late_by_us,
-        }
 
 
 class RefusedRows(WholeOrNothing):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spojoin.embedded.refused import LATE
+from spojoin.embedded.reasons import LATE
 from spojoin.embedded.reject_limit import RejectLimit
 from spojoin.errors import BadData
 from spojoin.model import Query
@@ -41,10 +41,10 @@ JOIN = replace(PYTHON, shown="take_rejects() returns them")
 JOIN_OF_FILE = replace(JOIN, lateness=RUN.lateness, has_order=True)
 
 
-def refused_line(report: Mapping[str, Any], query: Query, door: Door) -> str | None:
+def refused_line(report: Mapping[str, Any], query: Query | None, door: Door) -> str | None:
     """One line about a run's refused rows with the commonest reasons and what helps; None where there are none.
 
-    report: what RefusedRows.figures gives
+    report: what RefusedRows.figures gives; query: None where no rows are in an order of time
     """
     refused: int = report["rejected"]
     if not refused:
@@ -54,7 +54,8 @@ def refused_line(report: Mapping[str, Any], query: Query, door: Door) -> str | N
     others = refused - sum(list(reasons.values())[:REASONS_MAX])
     named += [f"{others:,} for other reasons"] if others else []
     line = f"{refused:,} of {report['rows']:,} rows refused: {', '.join(named)}"
-    return f"{line}; {_late_advice(report['late_by_us'], query, door)}" if LATE in reasons else line
+    is_late = query is not None and LATE in reasons
+    return f"{line}; {_late_advice(report['late_by_us'], query, door)}" if is_late else line
 
 
 def too_many_refused(report: Mapping[str, Any], limit: RejectLimit, door: Door) -> str | None:
@@ -70,7 +71,7 @@ def too_many_refused(report: Mapping[str, Any], limit: RejectLimit, door: Door) 
 
 
 def tell_refused(
-    report: Mapping[str, Any], query: Query, limit: RejectLimit, door: Door = PYTHON, *, warns: bool = True
+    report: Mapping[str, Any], query: Query | None, limit: RejectLimit, door: Door = PYTHON, *, warns: bool = True
 ) -> None:
     """Raise BadData where too many rows were refused; else warn of them, if `warns`."""
     line = refused_line(report, query, door)

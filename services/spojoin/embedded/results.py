@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from spojoin.embedded.around import Around
 from spojoin.embedded.arrow_rows import ArrowRows
+from spojoin.embedded.refused_words import tell_refused
+from spojoin.embedded.reject_limit import RejectLimit
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -37,16 +40,26 @@ class Results(ArrowRows):
     stream interface reads it: `polars.DataFrame(results)`, `duckdb.sql("FROM results")`.
     """
 
-    def __init__(self, rows: ArrowRows) -> None:
-        super().__init__(rows.schema)
-        self._rows = rows
+    def __init__(self, statement: Around, limit: RejectLimit) -> None:
+        self._rows = statement.rows()
+        self._statement = statement
+        self._limit = limit
+        super().__init__(self._rows.schema)
+
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        """Rows refused in the last reading, by reason."""
+        found: Mapping[str, int] = self.report["rejected_by_reason"]
+        return found
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The rows, batch by batch."""
+        """The rows, batch by batch. Raises BadData at the end if more rows were refused than `max_rejects` allows."""
         try:
             yield from self._rows
         finally:
-            self.rejected = self._rows.rejected
+            self.report = self._rows.report
+        join = self._statement.join
+        tell_refused(self.report, join.query if join else None, self._limit)
 
     def to_arrow(self) -> pa.Table:
         """All rows as an Arrow table."""

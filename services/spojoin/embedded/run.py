@@ -71,6 +71,18 @@ def run(
     return report
 
 
+def give(rows: ArrowRows, files: RunFiles) -> dict[str, object]:
+    """Write rows that need no join, and return the report, which is also written. Raises as `run` does."""
+    files.check()
+    with Outputs() as outputs:
+        with _Results(_Sinks(outputs, files), rows.schema, is_behind=False) as results:
+            results.write(rows)
+        report: dict[str, object] = {**rows.report, "rows_written": results.rows}
+        if files.named_report:
+            outputs.open(files.named_report).write(report_bytes(report))
+    return report
+
+
 class _Sinks(NamedTuple):
     """Where a run writes."""
 
@@ -90,16 +102,21 @@ class _Joining(ArrowRows):
         self.refused = RefusedRows(files, None)
         self._progress = progress
 
+    def _note(self) -> None:
+        """Take the refused rows of what was read."""
+        self.refused.write(self.engine.take_rejects())
+        self.report = self.refused.figures()
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch."""
         engine, files = self.engine, self.files
         for _, found in fed(engine, files):
             yield from found
-            self.refused.write(engine.take_rejects())
+            self._note()
             self.meter.note(files, engine.tuples)
             self._progress(_progress(files, engine))
         yield from engine.finish()
-        self.refused.write(engine.take_rejects())
+        self._note()
         self._progress(_progress(files, engine))
 
 
@@ -117,7 +134,7 @@ def _joined(join: _Joining, sinks: _Sinks, around: Callable[[ArrowRows], ArrowRo
         "query": query.name,
         "inputs": {file.stream.name: str(file.reader.path) for file in files},
         "tuples": engine.tuples,
-        **refused.figures(),
+        **rows.report,
         "matches": engine.matches,
         "probes_cut_at_limit": engine.cut_probes,
         "rows_written": results.rows,

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 from spojoin.embedded.arguments import RowsLike, checked_number
 from spojoin.embedded.around import statement_around
-from spojoin.embedded.engine import Engine
 from spojoin.embedded.given_tables import given
-from spojoin.embedded.inputs import InputFile, open_inputs
-from spojoin.embedded.join_rows import JoinRows
-from spojoin.embedded.reject_limit import RejectLimit, parse_reject_limit
+from spojoin.embedded.reject_limit import parse_reject_limit
 from spojoin.embedded.results import Results
-from spojoin.embedded.run import engine_for
 from spojoin.embedded.said import warn_of_notes
-from spojoin.embedded.statements import BareStatement, StatementOptions, times_by_name
-from spojoin.embedded.writers import result_schema
+from spojoin.embedded.statements import StatementOptions, times_by_name
 
 
 def sql(
@@ -60,18 +54,8 @@ def sql(
     Raises ConfigurationError where the statement or the tables are wrong, BadData where they can't be read.
 
     """
-    allowed = parse_reject_limit(max_rejects, "max_rejects=")
+    allowed, shared = parse_reject_limit(max_rejects, "max_rejects="), checked_number("threads", threads)
     options = StatementOptions(times_by_name(time), lateness, checked_number("limit", limit))
-    opened = partial(join_rows, limit=allowed, threads=checked_number("threads", threads))
-    around = statement_around(statement, given(tables), options, opened)
+    around = statement_around(statement, given(tables), options, shared)
     warn_of_notes(*(join.query for join in around.joins.values()))
-    return Results(around.rows(threads=threads))
-
-
-def join_rows(found: BareStatement, limit: RejectLimit, threads: int | None = None) -> JoinRows:
-    """The rows of a join, which is made anew with each reading."""
-    return JoinRows(result_schema(found.query, []), lambda: _started(found, threads), limit)
-
-
-def _started(found: BareStatement, threads: int | None) -> tuple[Engine, list[InputFile]]:
-    return engine_for(found.query, threads=threads), open_inputs(found.query, found.sources)
+    return Results(around, allowed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +9,6 @@ import pytest
 
 import spojoin
 from spojoin.embedded.around import statement_around
-from spojoin.embedded.reject_limit import parse_reject_limit
-from spojoin.embedded.sql import join_rows
 from spojoin.embedded.statements import StatementOptions
 from spojoin.errors import BadData, ConfigurationError, QueryError
 
@@ -38,7 +35,7 @@ def rows(sql: str, **tables: object) -> list[dict[str, object]]:
 )
 def test_a_statement_of_its_own_is_run_as_it_stands(sql: str) -> None:
     used = {name: table for name, table in {"a": A, "b": B}.items() if f" {name} " in sql or f"({name})" in sql}
-    around = statement_around(sql, used, StatementOptions({}), partial(join_rows, limit=parse_reject_limit("50%")))
+    around = statement_around(sql, used, StatementOptions({}))
     assert around.is_alone
     assert around.join is not None
     assert around.join.query.text == sql
@@ -123,3 +120,10 @@ def test_refused_rows_of_every_part_are_counted(tmp_path: Path) -> None:
     found = spojoin.sql(f"SELECT n.name, COUNT(*) AS c {JOIN} JOIN '{file}' AS n ON n.id = l.id GROUP BY ALL", a=A, b=B)
     assert found.to_arrow().to_pylist() == [{"name": "one", "c": 6}]
     assert dict(found.rejected) == {"malformed": 1}
+
+
+def test_too_many_refused_rows_end_a_reading_with_the_commonest_reason(tmp_path: Path) -> None:
+    file = tmp_path / "names.jsonl"
+    file.write_text('{"id": 1, "name": "one"}\n' + "{broken\n" * 3)
+    with pytest.raises(BadData, match=r"more rows were refused than max_rejects=0.1: 3 of 7 rows refused: 3 malformed"):
+        spojoin.sql(f"SELECT n.name {JOIN} JOIN '{file}' AS n ON n.id = l.id", a=A, b=B, max_rejects=0.1).to_arrow()

@@ -14,7 +14,6 @@ from spojoin.cli.options import with_options
 
 if TYPE_CHECKING:
     from spojoin.embedded.around import Around
-    from spojoin.embedded.statements import BareStatement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,24 +93,17 @@ def sql(options: SqlOptions) -> None:
 
 
 def _run_or_explain(options: SqlOptions) -> None:
-    from functools import partial
-
     from spojoin.embedded.around import statement_around
-    from spojoin.embedded.reject_limit import parse_reject_limit
-    from spojoin.embedded.sql import join_rows
     from spojoin.embedded.statements import StatementOptions
 
     choices = StatementOptions(_times(options.time or ()), options.lateness, options.limit)
-    opened = partial(join_rows, limit=parse_reject_limit(options.max_rejects))
-    found = statement_around(_statement(options), {}, choices, opened)
+    found = statement_around(_statement(options), {}, choices)
     for join in found.joins.values():
         say_notes(join.query)
     if options.explain:
         _explain(found)
-    elif found.join is None:
-        _give(found, options)
     else:
-        _run(found, found.join, options)
+        _run(found, options)
 
 
 def _statement(options: SqlOptions) -> str:
@@ -149,38 +141,25 @@ def _explain(found: Around) -> None:
         Console().print(f"DuckDB runs: {found.sql}", highlight=False, markup=False)
 
 
-def _give(found: Around, options: SqlOptions) -> None:
-    """The rows of a statement without a join."""
-    from spojoin.embedded.formats import named_format
-    from spojoin.embedded.open_output import open_output
-
-    rows = found.rows()
-    with open_output(options.output, rows.schema, named_format(options.format)) as writer:
-        for batch in rows:
-            writer.write(batch)
-    if rows.rejected:
-        typer.echo(f"spojoin: {sum(rows.rejected.values()):,} rows refused: {dict(rows.rejected)}", err=True)
-
-
-def _run(found: Around, join: BareStatement, options: SqlOptions) -> None:
+def _run(found: Around, options: SqlOptions) -> None:
     from spojoin.cli.progress import run_progress
     from spojoin.cli.refused import end_with_refused
     from spojoin.cli.summary import show_run
     from spojoin.embedded.formats import named_format
     from spojoin.embedded.refused_words import SQL
     from spojoin.embedded.reject_limit import parse_reject_limit
-    from spojoin.embedded.run import run
+    from spojoin.embedded.run import give, run
     from spojoin.embedded.run_files import RunFiles
     from spojoin.embedded.standard_input import DASH
+    from spojoin.embedded.statements import NAME
     from spojoin.local.supervise import ending_on_signals
 
-    shape, limit = named_format(options.format), parse_reject_limit(options.max_rejects)
-    files = RunFiles(
-        join.sources, options.output, options.rejects, options.report, format=shape, beside=tuple(found.files)
-    )
-    is_quiet = options.quiet or options.output == DASH
-    with ending_on_signals(), run_progress(join.query.name, is_quiet=is_quiet) as progress:
-        report = run(join.query, files, progress=progress, around=found.rows)
+    join, shape, limit = found.join, named_format(options.format), parse_reject_limit(options.max_rejects)
+    sources, beside = join.sources if join else {}, tuple(found.files)
+    files = RunFiles(sources, options.output, options.rejects, options.report, format=shape, beside=beside)
+    is_quiet = options.quiet or options.output == DASH or join is None
+    with ending_on_signals(), run_progress(NAME, is_quiet=is_quiet) as progress:
+        report = run(join.query, files, progress=progress, around=found.rows) if join else give(found.rows(), files)
     if not is_quiet:
         show_run(report, options.output)
-    end_with_refused(report, join.query, SQL, limit, (options.output, options.rejects))
+    end_with_refused(report, join.query if join else None, SQL, limit, (options.output, options.rejects))
