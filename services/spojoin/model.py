@@ -113,7 +113,7 @@ class TypeName(enum.StrEnum):
     UUID = "uuid"
     BINARY = "binary"
     MAP = "map"
-    NESTED = "nested"
+    CARRIED = "carried"
 
 
 class TimeUnit(enum.StrEnum):
@@ -125,6 +125,8 @@ class TimeUnit(enum.StrEnum):
     NANOSECONDS = "ns"
 
 
+#: The zone of instants of which nothing names another.
+UTC = "UTC"
 #: Digits of decimals that fit 64 bits.
 CODED_DIGITS_MAX = 18
 
@@ -134,28 +136,34 @@ class ColumnType:
     """A declared type; precision and scale are 0 except for decimal(p,s).
 
     unit: of timestamp(unit) only; None where the schema names none
-    nested: of nested values, which statements only pass on, the Arrow type that data has; None of all others
+    zone: of a timestamp that is an instant, the time zone that its values are shown in; None of one without a zone
+    arrow: the Arrow type that data has where it is wider than the type's own, and of carried values, such as lists;
+        None of all others
     """
 
     name: TypeName
     precision: int = 0
     scale: int = 0
     unit: TimeUnit | None = None
-    nested: Hashable | None = None
+    zone: str | None = None
+    arrow: Hashable | None = None
 
     def __str__(self) -> str:
-        if self.nested is not None:
-            return str(self.nested)
+        if self.arrow is not None:
+            return str(self.arrow)
         if self.name is TypeName.DECIMAL:
             return f"decimal({self.precision},{self.scale})"
-        return self.name.value if self.unit is None else f"{self.name.value}({self.unit.value})"
+        name = self.name.value if self.zone is None else f"{self.name.value}tz"
+        options = [None if self.unit is None else self.unit.value, None if self.zone == UTC else self.zone]
+        given = ", ".join(each for each in options if each is not None)
+        return f"{name}({given})" if given else name
 
     @property
     def is_coded(self) -> bool:
         """Whether a signed 64-bit code orders its values: numbers, booleans and moments, not texts."""
         if self.name is TypeName.DECIMAL:
             return self.precision <= CODED_DIGITS_MAX
-        return self.name not in (TypeName.STRING, TypeName.UUID, TypeName.BINARY, TypeName.MAP, TypeName.NESTED)
+        return self.name not in (TypeName.STRING, TypeName.UUID, TypeName.BINARY, TypeName.MAP, TypeName.CARRIED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class FileRows(ArrowRows):
     """A file, or those of a pattern: rows that a join would refuse are left out, and counted."""
 
     def __init__(self, path: Path) -> None:
-        columns = dict(schema_with_notes(path, with_nested=True).columns)
+        columns = dict(schema_with_notes(path, carries=True).columns)
         self._stream = Stream(str(path), columns, None, None, (), payload=tuple(columns))
         self.path = path
         super().__init__(pa.schema([(name, value_type(kind)) for name, kind in columns.items()]))

@@ -31,20 +31,20 @@ def schema_of(source: object) -> dict[str, ColumnType]:
     return dict(schema_with_notes(source).columns)
 
 
-def schema_with_notes(source: object, *, with_nested: bool = False) -> InferredSchema:
+def schema_with_notes(source: object, *, carries: bool = False) -> InferredSchema:
     """The columns of a source with their types, and why some can't be used.
 
     source: a path, a pattern of files or `-`; an Arrow schema, table, batch or reader; a data frame of pandas, or
     anything with Arrow's C stream or C schema interface; a dict of arrays. Nothing is taken from a reader. Text (CSV,
     JSON) tells its types by its first rows: a later value that doesn't fit is refused with its row.
 
-    with_nested: whether lists, structs and maps of Arrow data are columns, too; text has none
+    carries: as of `inferred`; text has no such columns
 
     Raises ConfigurationError where a file can't be read or files differ, BadData for any other object.
     """
     if isinstance(source, str | Path):
-        return _of_files(Path(source), with_nested=with_nested)
-    return inferred(arrow_schema_of(source), with_nested=with_nested)
+        return _of_files(Path(source), carries=carries)
+    return inferred(arrow_schema_of(source), carries=carries)
 
 
 def arrow_schema_of(source: Any) -> pa.Schema:  # noqa: ANN401  (any argument)
@@ -75,10 +75,10 @@ class _Found:
     left_out: Mapping[str, str]
 
 
-def _of_files(path: Path, *, with_nested: bool) -> InferredSchema:
+def _of_files(path: Path, *, carries: bool) -> InferredSchema:
     """The types that hold the values of all files that a path stands for."""
     files = _sampled(files_of(path))
-    found = [_of_file(each, with_nested=with_nested) for each in files]
+    found = [_of_file(each, carries=carries) for each in files]
     left_out = {name: why for each in found for name, why in each.left_out.items()}
     names = dict.fromkeys(name for each in found for name in each.columns if name not in left_out)
     return InferredSchema({name: _common(name, files, found) for name in names}, left_out)
@@ -113,20 +113,16 @@ def _common(name: str, files: list[Path], found: list[_Found]) -> ColumnType:
     return first[1] if first else _STRING
 
 
-def _of_file(path: Path, *, with_nested: bool) -> _Found:
+def _of_file(path: Path, *, carries: bool) -> _Found:
     with naming_standard_input(path):
         suffix = format_suffix(path)
         if suffix in CSV_DELIMITERS:
             return _of_csv(path, CSV_DELIMITERS[suffix])
-        return (
-            _of_json(path)
-            if suffix in JSON_SUFFIXES
-            else _of_arrow(_written_schema(path, suffix), with_nested=with_nested)
-        )
+        return _of_json(path) if suffix in JSON_SUFFIXES else _of_arrow(_written_schema(path, suffix), carries=carries)
 
 
-def _of_arrow(schema: pa.Schema, *, with_nested: bool) -> _Found:
-    known = inferred(schema, with_nested=with_nested)
+def _of_arrow(schema: pa.Schema, *, carries: bool) -> _Found:
+    known = inferred(schema, carries=carries)
     untyped = {each.name for each in schema if pa.types.is_null(each.type)}
     return _Found({n: None if n in untyped else kind for n, kind in known.columns.items()}, known.left_out)
 

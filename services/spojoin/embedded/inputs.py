@@ -17,6 +17,7 @@ from spojoin.embedded.table_reader import TableReader
 from spojoin.embedded.writers import common_key_type
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.model import ColumnType, Output, Query, Stream
+from spojoin.query.field import plain_value
 from spojoin.query.refusals import Refusals
 from spojoin.query.schema import arrow_schema
 from spojoin.query.times import read_times_us
@@ -57,6 +58,8 @@ class InputFile:
         if self.stream.key:
             batch = with_key_type(batch, self.stream.key, self.key_type, str(self.reader.path))
         if self.needs_time and self.stream.time_column:
+            if not self.rows:
+                _check_unit(batch, self.stream)
             self._note_times(batch, self.stream.time_column)
         self.refused = self.reader.why_malformed(self.rows, batch.num_rows)
         self.rows += batch.num_rows
@@ -71,8 +74,8 @@ class InputFile:
         for batch in reversed(self.kept):
             begin -= batch.num_rows
             if begin <= position < begin + batch.num_rows:
-                values: Mapping[str, object] = batch.slice(position - begin, 1).to_pylist()[0]
-                return values
+                at = position - begin
+                return {name: plain_value(batch.column(name)[at]) for name in batch.schema.names}
         return None
 
     def _keep(self, batch: pa.RecordBatch) -> None:
@@ -86,6 +89,17 @@ class InputFile:
         self.last_time_us = self.last_time_us if last is None else last
         if self.first_time_us is None:
             self.first_time_us = _time_of(batch.slice(0, 1), time, declared)
+
+
+def _check_unit(batch: pa.RecordBatch, stream: Stream) -> None:
+    """ConfigurationError where the first event times are all numbers that look like another unit than is meant."""
+    time = stream.time_column
+    assert time is not None
+    refusals = Refusals(batch.num_rows)
+    read_times_us(time, batch.column(time), refusals, stream.schema.get(time))
+    first = next(iter(refusals.by_row.values()), None)
+    if first is not None and first[0] == "unit" and not len(refusals.kept()):
+        raise ConfigurationError(f"event time of {stream.name}: {first[1]}")
 
 
 def open_inputs(query: Query, sources: Mapping[str, object]) -> list[InputFile]:

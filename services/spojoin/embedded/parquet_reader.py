@@ -22,7 +22,7 @@ class ParquetReader(ColumnarReader):
     def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
         super().__init__(path, schema, key)
         try:
-            self._file = pq.ParquetFile(path, page_checksum_verification=True)
+            self._file = pq.ParquetFile(path, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
         except pa.ArrowInvalid as error:
             raise ConfigurationError(f"{path}: not a whole Parquet file ({error}); write or copy it again") from error
         self._check_columns(self._file.schema_arrow.names)

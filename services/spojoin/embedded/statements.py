@@ -15,6 +15,7 @@ from spojoin.embedded.patterns import files_of
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import ColumnType, Order, Output, Query, TableSource, TypeName
 from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
+from spojoin.query.inferred import InferredSchema
 from spojoin.query.places import PlaceAt, places_in
 from spojoin.query.statement import JoinSide
 from spojoin.query.units import parse_duration_us
@@ -102,8 +103,8 @@ def _bare(sql: str, tables: Mapping[str, object], options: StatementOptions, lin
         sources = [sources[0].read_all()] * 2
     needs_time = not (is_one or has_table) or _is_bounded_by_time(parsed)
     names = _stream_names(joined, is_self=is_one and not has_table)
-    columns = [schema_with_notes(source, with_nested=True).columns for source in sources]
-    query = _query(parsed, list(zip(joined, names, columns, strict=True)), options, sql, needs_time=needs_time)
+    schemas = [schema_with_notes(source, carries=True) for source in sources]
+    query = _query(parsed, list(zip(joined, names, schemas, strict=True)), options, sql, needs_time=needs_time)
     return BareStatement(query, dict(zip(names, sources, strict=True)))
 
 
@@ -112,7 +113,7 @@ def _of_streams(sql: str, schemas: Mapping[str, Columns], options: StatementOpti
     joined = parsed.statement.left, parsed.statement.right
     names = [_stream_of(side, schemas) for side in joined]
     _check_used(schemas, joined)
-    sides = [(side, name, schemas[name]) for side, name in zip(joined, names, strict=True)]
+    sides = [(side, name, InferredSchema(schemas[name])) for side, name in zip(joined, names, strict=True)]
     return _query(parsed, sides, options, sql, needs_time=bool(options.times) or _is_bounded_by_time(parsed))
 
 
@@ -124,7 +125,7 @@ def _is_bounded_by_time(parsed: ParsedStatement) -> bool:
 
 def _query(
     parsed: ParsedStatement,
-    sides: Sequence[tuple[JoinSide, str, Columns]],
+    sides: Sequence[tuple[JoinSide, str, InferredSchema]],
     options: StatementOptions,
     sql: str,
     *,
@@ -143,7 +144,7 @@ def _query(
     return assemble(parsed, (left, right), choices, _lateness(options, needs_time=needs_time))
 
 
-def _check_times(options: StatementOptions, sides: Sequence[tuple[JoinSide, str, Columns]]) -> None:
+def _check_times(options: StatementOptions, sides: Sequence[tuple[JoinSide, str, InferredSchema]]) -> None:
     known = dict.fromkeys(side.stream for side, _, _ in sides)
     names = {name for _, name, _ in sides}
     for given in options.times:
@@ -215,15 +216,16 @@ def _stream_name(side: JoinSide) -> str:
 
 
 def _stream(
-    side: JoinSide, name: str, columns: Columns, options: StatementOptions, *, needs_time: bool
+    side: JoinSide, name: str, found: InferredSchema, options: StatementOptions, *, needs_time: bool
 ) -> StreamOptions:
     given = options.times.get(side.stream) or options.times.get(name) or options.times.get("")
-    schema = dict(columns)
+    schema = dict(found.columns)
     if given is not None and given not in schema:
-        raise ConfigurationError(f"event time of {side.stream}: {unknown('column', given, schema)}")
+        why = found.left_out.get(given) or unknown("column", given, schema)
+        raise ConfigurationError(f"event time of {side.stream}: {why}")
     time = given or (_event_time(side, schema) if needs_time else None)
     table = TableSource(side.stream if side.is_file else None) if side.is_table else None
-    return StreamOptions(name, schema, time, None, side.line, table=table)
+    return StreamOptions(name, schema, time, None, side.line, table=table, left_out=found.left_out)
 
 
 def _event_time(side: JoinSide, schema: Mapping[str, ColumnType]) -> str:

@@ -56,7 +56,7 @@ def _column(name: str, kind: ColumnType, sample: pa.Table | None) -> PayloadColu
         return PayloadColumn(name, kind, OFFSET_BYTES + UUID_BYTES, "exact")
     if sample is not None and name in sample.column_names and sample.num_rows and kind.name is not TypeName.MAP:
         values = sample.column(name)
-        length = values.nbytes / len(values) if kind.name is TypeName.NESTED else _mean_length(values)
+        length = values.nbytes / len(values) if kind.name is TypeName.CARRIED else _mean_length(values)
         return PayloadColumn(name, kind, OFFSET_BYTES + length, "measured")
     return PayloadColumn(name, kind, OFFSET_BYTES + TEXT_MEAN_BYTES, "assumed")
 

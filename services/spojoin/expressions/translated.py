@@ -46,6 +46,8 @@ _DOUBLE = re.compile(r"-?(?=[\d.]{1,15}$)\d+(\.\d+)?", re.ASCII)
 _DATE = re.compile(r"(?!0000)\d{4}-\d\d-\d\d", re.ASCII)
 _TIMESTAMP = re.compile(r"(?!0000)\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d)?", re.ASCII)
 Columns = Mapping[str, ColumnType]
+#: Types whose values DuckDB alone computes with.
+_DUCKDBS = (TypeName.UUID, TypeName.MAP, TypeName.CARRIED)
 _BOOLEAN = ColumnType(TypeName.BOOLEAN)
 _STRING = ColumnType(TypeName.STRING)
 
@@ -97,7 +99,7 @@ def _term(node: exp.Expression, columns: Columns) -> _Term:
 
 
 def _column(node: exp.Column, columns: Columns) -> _Term:
-    if node.table or node.name not in columns or columns[node.name].name in (TypeName.UUID, TypeName.MAP):
+    if node.table or node.name not in columns or columns[node.name].name in _DUCKDBS:
         raise Untranslatable
     return _Term(columns[node.name], operator.itemgetter(node.name))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 
 import pyarrow as pa
 
-from spojoin.model import ColumnType, Selected, TypeName
+from spojoin.model import UTC, ColumnType, Selected, TypeName
 
 _ARROW = {
     TypeName.INT: pa.int32(),
@@ -37,20 +38,29 @@ _DUCKDB = {
     "TIMESTAMP": TypeName.TIMESTAMP,
     "TIMESTAMP_S": TypeName.TIMESTAMP,
     "TIMESTAMP_MS": TypeName.TIMESTAMP,
-    "TIMESTAMP WITH TIME ZONE": TypeName.TIMESTAMP,
     "VARCHAR": TypeName.STRING,
     "BOOLEAN": TypeName.BOOLEAN,
     "UUID": TypeName.UUID,
     "BLOB": TypeName.BINARY,
+}
+#: Types that a column's name alone doesn't say.
+_OTHERS = {
+    "TIMESTAMP WITH TIME ZONE": ColumnType(TypeName.TIMESTAMP, zone=UTC),
+    "TIMESTAMP_NS": ColumnType(TypeName.TIMESTAMP, arrow=pa.timestamp("ns")),
+    "TIMESTAMPTZ_NS": ColumnType(TypeName.TIMESTAMP, zone=UTC, arrow=pa.timestamp("ns", UTC)),
+    "TIME": ColumnType(TypeName.CARRIED, arrow=pa.time64("us")),
+    "TIME_NS": ColumnType(TypeName.CARRIED, arrow=pa.time64("ns")),
 }
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _WIDE = {"UBIGINT": 20, "HUGEINT": 38, "UHUGEINT": 38}
 
 
 def value_type(kind: ColumnType) -> pa.DataType:
-    """The Arrow type in which an expression sees a column, and results give it; times have no zone and are UTC."""
-    if isinstance(kind.nested, pa.DataType):
-        return kind.nested
+    """The Arrow type in which an expression sees a column, and results give it."""
+    if isinstance(kind.arrow, pa.DataType):
+        return kind.arrow
+    if kind.zone is not None:
+        return pa.timestamp("us", kind.zone)
     return pa.decimal128(kind.precision, kind.scale) if kind.name is TypeName.DECIMAL else _ARROW[kind.name]
 
 
@@ -66,17 +76,36 @@ def column_type(duckdb_type: str) -> ColumnType | None:
     if duckdb_type in _WIDE:
         return ColumnType(TypeName.DECIMAL, _WIDE[duckdb_type])
     name = _DUCKDB.get(duckdb_type)
-    return None if name is None else ColumnType(name)
+    return _OTHERS.get(duckdb_type) if name is None else ColumnType(name)
+
+
+def is_evaluated(kind: ColumnType) -> bool:
+    """Whether expressions may name a column of the type, of whose values DuckDB keeps every digit."""
+    return kind.arrow is None or (kind.arrow != pa.duration("ns") and _duckdb_type_of(kind.arrow) is not None)
+
+
+@functools.lru_cache
+def _duckdb_type_of(arrow: pa.DataType) -> str | None:
+    """DuckDB's type of an Arrow type's values; None where it has none."""
+    import duckdb  # noqa: PLC0415  (few columns have such types)
+
+    try:
+        with duckdb.connect() as connection:
+            return str(connection.from_arrow(pa.table({"value": pa.array([], arrow)})).types[0])
+    except (duckdb.Error, pa.ArrowException):
+        return None
 
 
 def duckdb_type(kind: ColumnType) -> str:
     """The name of a column's type in DuckDB."""
+    if kind.arrow is not None:
+        return _duckdb_type_of(kind.arrow) or "STRUCT(carried BOOLEAN)"  # which no expression names: see `is_evaluated`
+    if kind.zone is not None:
+        return "TIMESTAMP WITH TIME ZONE"
     match kind.name:
         case TypeName.DECIMAL:
             return f"DECIMAL({kind.precision},{kind.scale})"
         case TypeName.MAP:
             return "MAP(VARCHAR, VARCHAR)"
-        case TypeName.NESTED:
-            return "STRUCT(passed BOOLEAN)"  # no expression names it: see `Scope.column`
         case _:
             return next(name for name, known in _DUCKDB.items() if known is kind.name)

@@ -19,6 +19,8 @@ def flags(values: pa.Array) -> Flags:
 
 def halves(values: pa.Array) -> tuple[NDArray[np.uint64], I64]:
     """Integers or decimals as 128 bits, lower and upper, (n,) each; NULL is 0."""
+    if pa.types.is_uint64(values.type):
+        values = values.cast(pa.decimal128(20, 0))
     if pa.types.is_integer(values.type):
         numbers = _filled(values.cast(pa.int64()), 0).to_numpy()
         return numbers.view(np.uint64), numbers >> 63

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spojoin.errors import QueryError
@@ -34,11 +34,15 @@ from spojoin.query.scope import Scope
 from spojoin.query.statement import JoinSide, Statement, parse_statement
 from spojoin.query.tables import check_left, split_tables, table_window
 from spojoin.query.window import split_emit, split_window, with_emit
+from spojoin.query.zones import check_clocks
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """A stream as it is declared; line: where, for errors; query, table: as in `Stream`."""
+    """A stream as it is declared; line: where, for errors; query, table: as in `Stream`.
+
+    left_out: by name, a sentence about a column of the data that no statement can name
+    """
 
     name: str
     schema: dict[str, ColumnType]
@@ -48,6 +52,7 @@ class StreamOptions:
     envelope: str | None = None
     query: str | None = None
     table: TableSource | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +236,7 @@ def _scope(statement: Statement, sides: tuple[StreamOptions, StreamOptions]) -> 
         statement.line_of,
         (sides[0].time, sides[1].time),
         (sides[0].key, sides[1].key),
+        (sides[0].left_out, sides[1].left_out),
     )
 
 
@@ -242,6 +248,10 @@ def _check_time(window: Window, order: Order, order_line: int, used: Sequence[St
             raise QueryError(
                 f"stream {stream.name}: missing time column: order event_time needs 'time: <column>'", stream.line
             )
+    if order is Order.EVENT_TIME:
+        times = [(each.time or "", each.schema.get(each.time or "")) for each in used]
+        known = [(f"{each.name}.{time}", kind) for each, (time, kind) in zip(used, times, strict=True) if kind]
+        check_clocks(known, used[-1].line)
 
 
 def _check_limit(limit: int | None, parsed: ParsedStatement) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import yaml
 
 from spojoin.errors import QueryError
 from spojoin.model import ColumnType, Output, Query, TypeName
-from spojoin.query.column_types import DECIMAL_PRECISION_MAX
 
 #: The query of a name, from its file beside that of the query that names it; None without one. Raises QueryError.
 QueryOf = Callable[[str], Query | None]
@@ -37,13 +36,13 @@ def results_of(query: Query, line: int) -> ResultColumns:
 
 
 def _declared(kind: ColumnType, name: str, query: Query, line: int) -> ColumnType:
-    if kind.name is TypeName.DECIMAL and kind.precision > DECIMAL_PRECISION_MAX:
+    if kind.name is TypeName.CARRIED:
         raise QueryError(
-            f"column '{name}' of query {query.name} is {kind}: streams have at most {DECIMAL_PRECISION_MAX} digits; "
+            f"column '{name}' of query {query.name} is {kind}, which no stream's column can be; "
             f"expected CAST({name} AS ...) there, or here a schema with the other columns alone",
             line,
         )
-    return ColumnType(kind.name, kind.precision, kind.scale)  # numbers of whatever unit have become timestamps
+    return replace(kind, unit=None, arrow=None)  # numbers of whatever unit have become timestamps
 
 
 def _event_time(query: Query) -> str | None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spojoin.kernels.bounds import LEAST
 from spojoin.kernels.codes import fold_doubles
 from spojoin.model import Domain, KeyColumn, Rounding
-from spojoin.query.field import F64, I64, INT64_MAX, INT64_MIN, Mask
+from spojoin.query.field import BELOW_US, F64, I64, INT64_MAX, INT64_MIN, Mask
 from spojoin.query.refusals import Refusals
 
 
@@ -129,8 +129,7 @@ def _integers(key: KeyColumn, values: pa.Array, refusals: Refusals) -> I64:
     if pa.types.is_date(kind):
         return np.asarray(values.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy(), np.int64)
     if pa.types.is_timestamp(kind):
-        us: Callable[..., pa.Array] = pc.cast
-        return np.asarray(us(values, pa.timestamp("us", kind.tz)).cast(pa.int64()).fill_null(0).to_numpy())
+        return _microseconds(key, values, refusals)
     if pa.types.is_decimal(kind) or key.scale or pa.types.is_uint64(kind):
         return _scaled(key, values, refusals)
     return np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy())
@@ -159,6 +158,16 @@ def prefixes(values: pa.Array) -> I64:
             byte = np.where(at < ends[1:], given[np.minimum(at, len(given) - 1)], np.uint8(0))
             found = found << np.uint64(8) | byte
     return (found ^ np.uint64(1 << 63)).view(np.int64)
+
+
+def _microseconds(key: KeyColumn, values: pa.Array, refusals: Refusals) -> I64:
+    """Moments of any unit; digits below a microsecond are refused."""
+    if values.type.unit == "ns":
+        numbers = np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy())
+        refusals.add_where(numbers % 1000 != 0, "type", f"expression {key.text}: its value {BELOW_US}")
+        return numbers // 1000
+    us: Callable[..., pa.Array] = pc.cast
+    return np.asarray(us(values, pa.timestamp("us", values.type.tz)).cast(pa.int64()).fill_null(0).to_numpy())
 
 
 def _scaled(key: KeyColumn, values: pa.Array, refusals: Refusals) -> I64:

@@ -5,21 +5,26 @@ from __future__ import annotations
 import re
 
 from spojoin.errors import QueryError
-from spojoin.model import ColumnType, TimeUnit, TypeName
+from spojoin.model import UTC, ColumnType, TimeUnit, TypeName
 from spojoin.suggest import listed, unknown
 
-DECIMAL_PRECISION_MAX = 18  # the widest whose scaled integer always fits an int64
+DECIMAL_PRECISION_MAX = 38  # the widest that DuckDB has
 
 _NUMBERS = r"\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)"
 _DECIMAL = re.compile(rf"(?:decimal|numeric|number|dec|decimal(?:32|64|128|256))\s*{_NUMBERS}")
-_TIMESTAMP = re.compile(r"timestamp\s*\(\s*(s|ms|us|ns)\s*\)")
-_OTHER_UNIT = re.compile(r"(?:timestamp|datetime64)\s*\[\s*(s|ms|us|ns)\s*(?:,.*)?\]|timestamp_(s|ms|us|ns)")
+#: timestamp(ms), timestamptz(ms, Europe/Berlin), timestamp[us, tz=UTC], datetime64[ns, UTC], timestamp_ms.
+_TIMESTAMP = re.compile(
+    r"(timestamp|timestamptz|datetime64)\s*[(\[]\s*(?:(s|ms|us|ns)\b)?\s*,?\s*(?:tz\s*=\s*)?"
+    r"([a-z][\w/+-]+|[+-]\d\d:?\d\d)?\s*[)\]]",
+    re.IGNORECASE,
+)
+_OTHER_UNIT = re.compile(r"timestamp_(s|ms|us|ns)")
 _SQL_PRECISION = re.compile(r"(?:timestamp|datetime)\s*\(\s*\d\s*\).*")
 _SIZED = re.compile(r"(\w+)\s*\(\s*(?:\d+|max)\s*\)")
 
 _UNITS = [f"timestamp({unit.value})" for unit in TimeUnit]
-_OWN = {name.value: name for name in TypeName if name not in (TypeName.DECIMAL, TypeName.NESTED)}
-_KNOWN = [*_OWN, "decimal(p,s)", *_UNITS]
+_OWN = {name.value: name for name in TypeName if name not in (TypeName.DECIMAL, TypeName.CARRIED)}
+_KNOWN = [*_OWN, "timestamptz", "decimal(p,s)", *_UNITS]
 
 #: Names in SQL, Arrow, NumPy, pandas and Polars. A narrower integer or float is taken as the next that holds it.
 _OTHERS = {
@@ -28,7 +33,7 @@ _OTHERS = {
     TypeName.FLOAT: "real float4 float32 float16 halffloat half",
     TypeName.DOUBLE: "float8 float64",
     TypeName.DATE: "date32 date64",
-    TypeName.TIMESTAMP: "datetime timestamptz timestamp_tz timestamp_ntz timestamp_ltz timestampntz datetime64",
+    TypeName.TIMESTAMP: "datetime timestamp_ntz timestampntz datetime64",
     TypeName.STRING: "text varchar nvarchar char bpchar character str utf8 large_string object category categorical "
     "enum",
     TypeName.BOOLEAN: "bool logical",
@@ -37,11 +42,12 @@ _OTHERS = {
 }
 _WORDS = {word: name for name, words in _OTHERS.items() for word in words.split()} | {
     "double precision": TypeName.DOUBLE,
-    "timestamp with time zone": TypeName.TIMESTAMP,
     "timestamp without time zone": TypeName.TIMESTAMP,
 }
 
-_TOO_WIDE = ("uint64", "ubigint", "hugeint", "uhugeint", "int128", "uint128")
+_ZONED = ("timestamptz", "timestamp_tz", "timestamp_ltz", "timestamp with time zone")
+#: Integers beyond 64 bits as decimals.
+_WIDE = {"uint64": 20, "ubigint": 20, "hugeint": 38, "int128": 38}
 _BARE_DECIMALS = ("decimal", "numeric", "number", "dec", "money")
 
 
@@ -50,12 +56,34 @@ def parse_type(text: str, column: str, line: int | None) -> ColumnType:
     plain = " ".join(text.lower().split())
     if match := _DECIMAL.fullmatch(plain):
         return _decimal(int(match[1]), int(match[2] or 0), column, line)
-    if match := _TIMESTAMP.fullmatch(plain) or _OTHER_UNIT.fullmatch(plain):
-        return ColumnType(TypeName.TIMESTAMP, unit=TimeUnit(match[match.lastindex or 1]))
+    if match := _OTHER_UNIT.fullmatch(plain):
+        return ColumnType(TypeName.TIMESTAMP, unit=TimeUnit(match[1]))
+    if (match := _TIMESTAMP.fullmatch(text.strip())) and (match[2] or match[3]):
+        return _moment(match, column, line)
+    if plain in _ZONED:
+        return ColumnType(TypeName.TIMESTAMP, zone=UTC)
+    if plain in _WIDE:
+        return ColumnType(TypeName.DECIMAL, _WIDE[plain])
     name = _named(plain) or _sized_text(plain)
     if name is not None:
         return ColumnType(name)
     raise QueryError(f"column '{column}': {_refusal(text, plain)}", line)
+
+
+def _moment(match: re.Match[str], column: str, line: int | None) -> ColumnType:
+    """A timestamp with a unit, a zone or both."""
+    from zoneinfo import ZoneInfo  # noqa: PLC0415  (few schemas name a zone)
+
+    unit, zone = match[2], match[3]
+    try:
+        if zone is not None and zone[0] not in "+-":
+            ZoneInfo(zone)
+    except (ValueError, OSError, KeyError):
+        raise QueryError(
+            f"column '{column}': no time zone is called '{zone}': expected one such as 'Europe/Berlin' or 'UTC'", line
+        ) from None
+    shown = UTC if zone is None and match[1].lower() == "timestamptz" else zone
+    return ColumnType(TypeName.TIMESTAMP, unit=None if unit is None else TimeUnit(unit.lower()), zone=shown)
 
 
 def _named(plain: str) -> TypeName | None:
@@ -81,11 +109,6 @@ def _decimal(precision: int, scale: int, column: str, line: int | None) -> Colum
 
 def _refusal(text: str, plain: str) -> str:
     """Why no column can have this type, and what to write."""
-    if plain in _TOO_WIDE:
-        return (
-            f"type '{text}' is wider than 64-bit integers: write 'long', "
-            "a value above 9223372036854775807 is then refused by its row"
-        )
     if plain in _BARE_DECIMALS:
         return f"type '{text}' says no digits: write 'decimal(p,s)', such as decimal(10,2)"
     if _SQL_PRECISION.fullmatch(plain):

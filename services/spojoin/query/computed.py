@@ -14,6 +14,7 @@ from spojoin.query.exactly import exactly
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
 from spojoin.query.statement import DIALECT, bare
+from spojoin.query.zones import check_zones_within
 
 _CALLED = re.compile(r"\w+")
 _TABLES = (exp.Subquery, exp.Select, exp.SetOperation, exp.Exists)
@@ -40,6 +41,7 @@ def of_side(node: exp.Expression, scope: Scope) -> Computed:
     sql = _renamed(node, scope, lambda use: use.name)
     columns = {use.name: use.type for use in uses}
     kind = _type_of(node, sql, columns, scope)
+    _check_zones(node, scope, columns, lambda use: use.name)
     return Computed(_exactly(sql, columns), tuple(columns), kind)
 
 
@@ -49,6 +51,7 @@ def of_pair(node: exp.Expression, scope: Scope) -> PairExpression:
     sql = _renamed(node, scope, lambda use: pair_column(use.side, use.name))
     columns = {pair_column(use.side, use.name): use.type for use in uses}
     kind = _type_of(node, sql, columns, scope)
+    _check_zones(node, scope, columns, lambda use: pair_column(use.side, use.name))
     return PairExpression(_exactly(sql, columns), uses, kind, text_of(node))
 
 
@@ -99,6 +102,8 @@ def _type_of(node: exp.Expression, sql: str, columns: dict[str, ColumnType], sco
     from spojoin.expressions.engine import refused, type_of  # noqa: PLC0415
     from spojoin.expressions.types import column_type  # noqa: PLC0415
 
+    if isinstance(bare(node), exp.Column):
+        return next(iter(columns.values()))
     try:
         found = type_of(sql, columns)
     except duckdb.Error as error:
@@ -114,18 +119,29 @@ def _type_of(node: exp.Expression, sql: str, columns: dict[str, ColumnType], sco
 
 def _exactly(sql: str, columns: dict[str, ColumnType]) -> str:
     """The expression with exact comparisons of integers and decimals with doubles."""
+    return exactly(sql, lambda part: _kind_of(part, columns))
+
+
+def _kind_of(part: str, columns: dict[str, ColumnType]) -> ColumnType | None:
     import duckdb  # noqa: PLC0415  (few queries need the engine)
 
     from spojoin.expressions.engine import type_of  # noqa: PLC0415
     from spojoin.expressions.types import column_type  # noqa: PLC0415
 
-    def kind_of(part: str) -> ColumnType | None:
-        try:
-            return column_type(type_of(part, columns))
-        except duckdb.Error:  # such as a parameter of a lambda: the engine compares it
-            return None
+    try:
+        return column_type(type_of(part, columns))
+    except duckdb.Error:  # such as a parameter of a lambda: the engine compares it
+        return None
 
-    return exactly(sql, kind_of)
+
+def _check_zones(
+    node: exp.Expression, scope: Scope, columns: dict[str, ColumnType], name: Callable[[Use], str]
+) -> None:
+    """QueryError where times with a zone and without one are compared."""
+    if any(kind.zone is not None for kind in columns.values()):
+        check_zones_within(
+            node, lambda part: _kind_of(_renamed(part, scope, name), columns), text_of, scope.line_of(node)
+        )
 
 
 def _expect_boolean(node: exp.Expression, kind: ColumnType, scope: Scope) -> None:

@@ -33,7 +33,7 @@ from spojoin.query.differences import implied
 from spojoin.query.interval import Bound, TimeColumn, interval_of, is_held, time_bound, window_of
 from spojoin.query.null_safe import null_safe
 from spojoin.query.operands import text_of
-from spojoin.query.predicates import KeyTable, build_predicate, is_by_prefixes, is_comparison
+from spojoin.query.predicates import KeyTable, build_predicate, coarser, decided, is_by_prefixes, is_comparison
 from spojoin.query.scope import Scope
 from spojoin.query.statement import Statement, bare
 
@@ -162,9 +162,17 @@ def _sort_of_both(node: exp.Expression, parts: _Sorted, scope: Scope) -> None:
         parts.residual += [node] if is_wider else []
         parts.bounds += known
         return
-    parts.index += known
+    nearly = [] if known else _coarser(node, scope)
+    parts.index += known + nearly
     if not found.is_exact or len(known) < len(found.conditions):
-        parts.residual.append(node)
+        parts.residual.append(decided(node, scope) if nearly else node)
+
+
+def _coarser(node: exp.Expression, scope: Scope) -> list[exp.Expression]:
+    """Index conditions that find the pairs among which a residual condition chooses; none if it is no comparison."""
+    if not is_comparison(node, scope) or any(use.is_number for use in uses_of(node, scope)):
+        return []
+    return coarser(node, scope)
 
 
 def _is_indexed(node: exp.Expression, scope: Scope) -> bool:

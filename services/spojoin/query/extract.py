@@ -29,7 +29,7 @@ from spojoin.model import (
 )
 from spojoin.query.codes import CodeColumn, Numbers, codes_of_doubles, codes_of_values
 from spojoin.query.convert import read_doubles, read_integers
-from spojoin.query.field import INT64_MAX, INT64_MIN
+from spojoin.query.field import INT64_MAX, INT64_MIN, plain_texts
 from spojoin.query.floating import evaluate
 from spojoin.query.linear import ScaledForm, linear_form, scaled
 from spojoin.query.payload import carried
@@ -305,9 +305,7 @@ def _refuse_overflow(
 
 def _keys(columns: _BatchColumns, name: str) -> pa.Array:
     """The users' keys as int64 or text; null is refused, and so is empty text, which in CSV is the same."""
-    array = columns.array(name)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = plain_texts(columns.array(name))
     columns.refusals.add_where(_empty(array), "null", f"field {name}: no value, expected a key")
     if pa.types.is_uint64(array.type):
         beyond = array.fill_null(0).to_numpy(zero_copy_only=False) > np.uint64(INT64_MAX)

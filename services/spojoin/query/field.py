@@ -21,6 +21,10 @@ I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+BELOW_US = (
+    "has digits below a microsecond, the finest that is compared: EPOCH_NS(...) in the statement compares them all, "
+    "CAST(... AS TIMESTAMP) cuts them off"
+)
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _EXACT_DIGITS = 10**15  # every decimal below it has a double of its own
 
@@ -57,17 +61,26 @@ class Field:
         """Refuse one row with its value, unless it has none: what fills its place is nobody's mistake."""
         if self.nulls is not None and self.nulls[row]:
             return
-        self.refusals.add(row, reason, f"field {self.name}: {_said(reason, _plain(self.array[row]), self.type)}")
+        self.refusals.add(row, reason, f"field {self.name}: {self._said(reason, plain_value(self.array[row]))}")
+
+    def _said(self, reason: str, value: object) -> str:
+        return _said(reason, value, self.type, self.name)
 
 
-def _plain(value: pa.Scalar) -> object:
-    """A value as a Python object; nanoseconds as NumPy's, since Python's times have none."""
-    if pa.types.is_timestamp(value.type) and value.type.unit == "ns" and value.is_valid:
-        return np.datetime64(value.value, "ns")
-    return value.as_py()
+def plain_value(value: pa.Scalar) -> object:
+    """A value as a Python object; nanoseconds as NumPy's or as text, since Python's times have none."""
+    kind = value.type
+    if pa.types.is_temporal(kind) and getattr(kind, "unit", None) == "ns" and value.is_valid:
+        if pa.types.is_timestamp(kind):
+            return np.datetime64(value.value, "ns")
+        return np.timedelta64(value.value, "ns") if pa.types.is_duration(kind) else value.cast(pa.string()).as_py()
+    try:
+        return value.as_py()
+    except ValueError:  # nanoseconds within
+        return pa.array([value], kind).to_string()
 
 
-def _said(reason: str, value: object, kind: ColumnType) -> str:
+def _said(reason: str, value: object, kind: ColumnType, name: str) -> str:
     shown = (repr(value) if isinstance(value, str) else str(value))[:80]
     match reason:
         case "null":
@@ -77,9 +90,11 @@ def _said(reason: str, value: object, kind: ColumnType) -> str:
         case "overflow":
             return f"value {shown} is out of range of {kind}"
         case "unit":
-            return f"value {shown} {doubt_about(value if isinstance(value, int) else texts.read_number(str(value)))}"
+            return (
+                f"value {shown} {doubt_about(value if isinstance(value, int) else texts.read_number(str(value)), name)}"
+            )
         case _ if kind.name is TypeName.TIMESTAMP and _is_moment(value):
-            return f"value {shown} has digits below a microsecond, the finest that is compared"
+            return f"value {shown} {BELOW_US}"
         case _:
             return f"value {shown} is not a {kind}"
 
@@ -94,6 +109,8 @@ def _is_moment(value: object) -> bool:
 def plain_texts(array: pa.Array) -> pa.Array:
     """The column without a dictionary, and texts of any layout as plain strings."""
     if pa.types.is_dictionary(array.type):
+        if pa.types.is_string_view(array.type.value_type):  # which Arrow can't take by index
+            array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.string()))
         array = array.dictionary_decode()
     if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
         array = array.cast(pa.string())

@@ -7,11 +7,12 @@ identifiers of many digits and versions stay text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spojoin.model import ColumnType, TypeName
+from spojoin.model import UTC, ColumnType, TypeName
 from spojoin.query.convert import read_doubles, read_integers
 from spojoin.query.refusals import Refusals
 
@@ -24,6 +25,8 @@ _SPELLINGS = {
     TypeName.TIMESTAMP: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
     r"(Z|z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$",
 }
+_ZONE = r"(Z|z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+_TIME_OF_DAY = "[T ]"
 _DIGIT = "[0-9]"
 _NAN = "^-?(?i:nan)$"
 
@@ -36,7 +39,14 @@ def guessed(texts: pa.StringArray, among: Sequence[TypeName] = tuple(_SPELLINGS)
     values = pc.unique(texts.drop_null())
     if not len(values):
         return None
-    return next((ColumnType(name) for name in among if _fits(values, name)), ColumnType(TypeName.STRING))
+    found = ColumnType(next((name for name in among if _fits(values, name)), TypeName.STRING))
+    return replace(found, zone=UTC) if found.name is TypeName.TIMESTAMP and _has_zone(values) else found
+
+
+def _has_zone(moments: pa.StringArray) -> bool:
+    """Whether times of day have a zone: a column with some has instants, and those without are UTC, as DuckDB's are."""
+    is_zoned = pc.and_(pc.match_substring_regex(moments, _TIME_OF_DAY), pc.match_substring_regex(moments, _ZONE))
+    return bool(pc.any(is_zoned, min_count=0).as_py())
 
 
 def _fits(values: pa.StringArray, name: TypeName) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyarrow import types
 
-from spojoin.model import ColumnType, TypeName
+from spojoin.model import UTC, ColumnType, TypeName
 from spojoin.query.column_types import DECIMAL_PRECISION_MAX
+
+#: Decimal digits of unsigned 64-bit integers.
+UINT64_DIGITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,6 @@ _PLAIN: list[tuple[Callable[[pa.DataType], bool], TypeName]] = [
     (types.is_float64, TypeName.DOUBLE),
     (types.is_floating, TypeName.FLOAT),
     (types.is_date, TypeName.DATE),
-    (types.is_timestamp, TypeName.TIMESTAMP),
     (types.is_string, TypeName.STRING),
     (types.is_large_string, TypeName.STRING),
     (types.is_string_view, TypeName.STRING),
@@ -40,25 +42,30 @@ _PLAIN: list[tuple[Callable[[pa.DataType], bool], TypeName]] = [
 ]
 
 _ADVICE: list[tuple[Callable[[pa.DataType], bool], str]] = [
+    (types.is_union, "a union: make a column of each of its types first"),
+    (types.is_run_end_encoded, "run-end encoded: decode it first, as by pyarrow.compute.run_end_decode"),
     (types.is_nested, "a nested type: make columns of its fields first"),
     (types.is_time, "a time of day: make it a timestamp, a number or text"),
     (types.is_duration, "a duration: make it a number, such as its milliseconds"),
     (types.is_interval, "an interval: make it a number, such as its days"),
+    (types.is_decimal, "a decimal of more than 38 digits: make it a decimal(38,s) or text"),
 ]
+_NO_LISTS = (types.is_union, types.is_run_end_encoded)
+_CARRIED = (types.is_nested, types.is_time, types.is_duration, types.is_interval, types.is_decimal)
 
 
-def inferred(schema: pa.Schema, *, with_nested: bool = False) -> InferredSchema:
+def inferred(schema: pa.Schema, *, carries: bool = False) -> InferredSchema:
     """The column types of an Arrow schema; columns of other types, or with one name, are left out with a sentence.
 
-    An unsigned 64-bit integer is a long and a decimal of more than 18 digits a decimal(18,s): a value beyond them is
-    refused with its row. A column without a type, all NULL, is a string.
+    A column without a type, all NULL, is a string.
 
-    with_nested: whether lists, structs and maps are columns, too, which statements pass on
+    carries: whether each column keeps its Arrow type, so that values that no declared type has are passed on as they
+        are: lists, times of day, durations, nanoseconds, unsigned 64-bit integers
     """
     columns: dict[str, ColumnType] = {}
     left_out: dict[str, str] = {}
     for each in schema:
-        kind = column_type(each.type) or (_nested(each.type) if with_nested else None)
+        kind = _carried(each.type) if carries else column_type(each.type)
         if schema.names.count(each.name) > 1:
             left_out[each.name] = repeated_name(each.name)
         elif kind is None:
@@ -83,14 +90,23 @@ def column_type(arrow: pa.DataType) -> ColumnType | None:
         return ColumnType(TypeName.INT if arrow.bit_width < 32 or types.is_int32(arrow) else TypeName.LONG)
     if types.is_decimal(arrow):
         return _decimal(arrow.precision, arrow.scale)
+    if types.is_timestamp(arrow):
+        return ColumnType(TypeName.TIMESTAMP, zone=arrow.tz)
     name = next((name for fits, name in _PLAIN if fits(arrow)), None)
     return None if name is None else ColumnType(name)
 
 
-def _nested(arrow: pa.DataType) -> ColumnType | None:
-    """Of lists, structs and maps."""
-    is_known = types.is_nested(arrow) and not types.is_union(arrow)
-    return ColumnType(TypeName.NESTED, nested=arrow) if is_known else None
+def _carried(arrow: pa.DataType) -> ColumnType | None:
+    """The type that holds an Arrow type's values unchanged; None where nothing does."""
+    if types.is_dictionary(arrow):
+        return _carried(arrow.value_type)
+    if types.is_uint64(arrow):
+        return ColumnType(TypeName.DECIMAL, UINT64_DIGITS, arrow=arrow)
+    known = column_type(arrow)
+    if known is not None:
+        return replace(known, arrow=arrow) if types.is_timestamp(arrow) and arrow.unit == "ns" else known
+    is_passed = any(of(arrow) for of in _CARRIED) and not any(of(arrow) for of in _NO_LISTS)
+    return ColumnType(TypeName.CARRIED, arrow=arrow) if is_passed else None
 
 
 def _of_extension(arrow: pa.BaseExtensionType) -> ColumnType | None:
@@ -100,11 +116,9 @@ def _of_extension(arrow: pa.BaseExtensionType) -> ColumnType | None:
 
 
 def _decimal(precision: int, scale: int) -> ColumnType | None:
-    """At most 18 digits; None where not even the fraction has room in them."""
-    if scale > DECIMAL_PRECISION_MAX:
-        return None
-    widest = precision if scale >= 0 else DECIMAL_PRECISION_MAX
-    return ColumnType(TypeName.DECIMAL, min(widest, DECIMAL_PRECISION_MAX), max(scale, 0))
+    """With the zeros that a negative scale stands for; None of more digits than DuckDB has."""
+    digits = precision - min(scale, 0)
+    return ColumnType(TypeName.DECIMAL, digits, max(scale, 0)) if digits <= DECIMAL_PRECISION_MAX else None
 
 
 def _why_not(arrow: pa.DataType) -> str:
@@ -120,10 +134,17 @@ def common_type(one: ColumnType, other: ColumnType) -> ColumnType | None:
         return ColumnType(TypeName.LONG)
     if names <= {TypeName.INT, TypeName.LONG, TypeName.FLOAT, TypeName.DOUBLE}:
         return ColumnType(TypeName.DOUBLE)
-    if names == {TypeName.DATE, TypeName.TIMESTAMP}:
-        return ColumnType(TypeName.TIMESTAMP)
     if names == {TypeName.DECIMAL}:
         scale = max(one.scale, other.scale)
         whole = max(one.precision - one.scale, other.precision - other.scale)
         return ColumnType(TypeName.DECIMAL, min(whole + scale, DECIMAL_PRECISION_MAX), scale)
+    return _common_moment(one, other) if names <= {TypeName.DATE, TypeName.TIMESTAMP} else None
+
+
+def _common_moment(one: ColumnType, other: ColumnType) -> ColumnType | None:
+    """Of dates and timestamps, either of clocks or of instants."""
+    if (one.zone is None) is (other.zone is None):
+        zone = one.zone if one.zone == other.zone else UTC
+        is_finer = one.arrow is not None or other.arrow is not None
+        return ColumnType(TypeName.TIMESTAMP, zone=zone, arrow=pa.timestamp("ns", zone) if is_finer else None)
     return None

@@ -19,7 +19,6 @@ DAY_US = 86_400_000_000
 MILLISECOND_US = 1_000
 
 _OPERATORS: dict[type[exp.Expression], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
-_EQUALITY_ONLY = (TypeName.STRING, TypeName.BOOLEAN, TypeName.UUID, TypeName.BINARY, TypeName.MAP)
 _EXPONENT_MAX = 400  # beyond every double and every int64
 
 
@@ -89,7 +88,7 @@ def _bound(node: exp.Expression, scope: Scope) -> _Bound:
 
 def _column(node: exp.Column, scope: Scope) -> _Bound:
     use = scope.column(node)
-    if use.type.name in _EQUALITY_ONLY or use.is_number:
+    if use.type.name is TypeName.BOOLEAN or not use.type.is_coded or use.is_number:
         raise NotLinear(
             f"'{text_of(node)}' is a {use.type}: expected a number, a date or a timestamp", scope.line_of(node)
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import sqlglot
 from sqlglot import exp
 
 from spojoin.errors import QueryError
@@ -23,13 +25,24 @@ from spojoin.model import (
     Predicate,
     TypeName,
 )
-from spojoin.query.comparable import BY_PREFIX, RELAXED, ROUNDED, SCALE_MAX, CodeComparison, NotIndexed, compared
+from spojoin.query.comparable import (
+    BY_PREFIX,
+    RELAXED,
+    ROUNDED,
+    SCALE_MAX,
+    CodeComparison,
+    Made,
+    NotIndexed,
+    compared,
+    nearly,
+)
 from spojoin.query.computed import of_side, uses_of, value_of
 from spojoin.query.floating import evaluate
 from spojoin.query.linear import linear_form, scale_needed, scaled
 from spojoin.query.operands import Implausible, NotLinear, Operand, OperandKind, bind, in_units_of, text_of
 from spojoin.query.scope import Scope
-from spojoin.query.statement import bare
+from spojoin.query.statement import DIALECT, bare
+from spojoin.query.zones import check_zones
 
 CODE_MAX = 2**63 - 1
 
@@ -160,11 +173,15 @@ def _mixed_predicate(pair: _Pair, keys: KeyTable) -> Predicate:
 
 def _computed_predicate(node: exp.Expression, scope: Scope, keys: KeyTable, error: NotLinear) -> Predicate:
     """The same with expressions that the engine evaluates; `error` says why they aren't plain sums."""
-    found = _taken_apart(node, scope)
+    found, line = _taken_apart(node, scope), scope.line_of(node)
     sides = _computed_sides(found, error, scope)
+    kinds = [(text_of(each), made.type) for each, made in zip(found.sides, sides, strict=True)]
+    check_zones(text_of(node), kinds, line)
     comparison = compared(sides[0].type, sides[1].type, found.op, is_band=found.width is not None)
     if comparison is None:
         raise _not_comparable(found, sides, error, node, scope)
+    if comparison.made == (None, None) and any(_is_wide(each, scope.schemas[k]) for k, each in enumerate(sides)):
+        raise NotIndexed
     slots = []
     for side, (operand, made) in enumerate(zip(found.sides, sides, strict=True)):
         column = scope.column(operand).name if isinstance(operand, exp.Column) else None
@@ -173,6 +190,77 @@ def _computed_predicate(node: exp.Expression, scope: Scope, keys: KeyTable, erro
     width = 0 if found.width is None else _computed_width(found, comparison, sides, scope)
     op = comparison.op if found.width is None else found.op
     return Predicate(op, slots[0], slots[1], comparison.domain, width, text_of(node))
+
+
+def _is_wide(side: Computed, schema: Mapping[str, ColumnType]) -> bool:
+    """Whether an expression of numbers has more digits than a code, since a column has."""
+    is_wide = side.type.name is TypeName.DECIMAL and not side.type.is_coded
+    return is_wide and any(name in schema and not schema[name].is_coded for name in side.columns)
+
+
+_COARSER: dict[Op, type[exp.Expression]] = {
+    Op.LT: exp.LTE,
+    Op.LE: exp.LTE,
+    Op.GT: exp.GTE,
+    Op.GE: exp.GTE,
+    Op.EQ: exp.EQ,
+}
+
+
+def coarser(node: exp.Expression, scope: Scope) -> list[exp.Expression]:
+    """Comparisons that an index answers, and that are true wherever one is that no index answers; none if unknown.
+
+    Rounding to doubles keeps the order of numbers, so that a < b is nowhere true without a <= b of the doubles.
+    """
+    try:
+        found = _taken_apart(node, scope)
+    except NotIndexed:
+        return []
+    made = nearly(*(of_side(each, scope).type for each in found.sides))
+    if made is None or found.op is Op.NE:
+        return []
+    left, right = (_signed(each, scope) for each in found.sides)
+    if found.width is None:
+        return [_COARSER[found.op](this=_made(made, left), expression=_made(made, right))]
+    above, below = (
+        _made(made, move(this=exp.paren(left.copy()), expression=exp.paren(found.width.copy())))
+        for move in (exp.Add, exp.Sub)
+    )
+    return [
+        exp.GTE(this=above, expression=_made(made, right)),
+        exp.LTE(this=below, expression=_made(made, right)),
+    ]
+
+
+def decided(node: exp.Expression, scope: Scope) -> exp.Expression:
+    """A comparison for which `coarser` has conditions, by the doubles where they differ: no digits are beyond them.
+
+    DuckDB brings two decimals to one scale, for which the digits of a large number may leave no room.
+    """
+    found = _taken_apart(node, scope)
+    if found.width is not None or any(of_side(each, scope).type.name is not TypeName.DECIMAL for each in found.sides):
+        return node
+    left, right = (exp.cast(exp.paren(each.copy()), "DOUBLE") for each in (node.this, node.expression))
+    return (
+        exp.case()
+        .when(exp.NEQ(this=left, expression=right), type(node)(this=left.copy(), expression=right.copy()))
+        .else_(node.copy())
+    )
+
+
+def _signed(operand: exp.Expression, scope: Scope) -> exp.Expression:
+    """The operand, of an unsigned integer as one that may become negative."""
+    kind = of_side(operand, scope).type
+    return exp.cast(operand.copy(), "HUGEINT") if kind.name is TypeName.DECIMAL and not kind.scale else operand
+
+
+def _made(made: Made, operand: exp.Expression) -> exp.Expression:
+    written = sqlglot.parse_one(made.sql.format('"?"'), dialect=DIALECT)
+    place = written.find(exp.Column)
+    assert place is not None
+    place.replace(exp.paren(operand.copy()))
+    assert isinstance(written, exp.Expression)
+    return written
 
 
 def _computed_sides(found: _Parts, error: NotLinear, scope: Scope) -> list[Computed]:
@@ -265,6 +353,7 @@ def _domain(pair: _Pair) -> Domain:
             pair.line,
         )
     uses = pair.left.uses + pair.right.uses
+    check_zones(pair.text, [(each.text, use.type) for each in (pair.left, pair.right) for use in each.uses], pair.line)
     floating = [use for use in uses if use.type.name in _FLOATING]
     exact = [use for use in uses if use.type.name in _BEYOND_DOUBLE]
     if floating and exact:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -13,6 +13,8 @@ from spojoin.query.statement import written
 from spojoin.suggest import listed, unknown
 
 _INTEGERS = (TypeName.INT, TypeName.LONG)
+#: What a type becomes that only passes, so that statements compute with it.
+_WIDEST = {"duration[ns]": ", to duration[us]: DuckDB's intervals have no finer digits"}
 #: The type of rows' numbers.
 SEQ_TYPE = ColumnType(TypeName.LONG)
 
@@ -27,6 +29,7 @@ class Scope:
     line_of: Callable[[exp.Expression], int]
     times: tuple[str | None, str | None] = (None, None)
     keys: tuple[str | None, str | None] = (None, None)
+    left_out: tuple[Mapping[str, str], Mapping[str, str]] = field(default_factory=lambda: ({}, {}))
 
     @property
     def is_self(self) -> bool:
@@ -40,8 +43,8 @@ class Scope:
     def column(self, node: exp.Column) -> Use:
         """The column that a name stands for in an expression. QueryError where there is none, or more than one."""
         found = self.passed(node)
-        if found.type.name is TypeName.NESTED:
-            raise self._only_passed(written(node), found, node)
+        if found.type.arrow is not None:
+            self._check_evaluated(found, node)
         return found
 
     def passed(self, node: exp.Column) -> Use:
@@ -68,6 +71,9 @@ class Scope:
 
     def all_of(self, side: int) -> list[Use]:
         """The columns of a side, in the order of its schema."""
+        for name, why in self.left_out[side].items():
+            others = listed(f"{self.aliases[side]}.{each}" for each in self.schemas[side])
+            raise QueryError(f"'*' covers {self.aliases[side]}.{name}: {why}; expected the columns by name: {others}")
         return [Use(side, name, kind) for name, kind in self.schemas[side].items()]
 
     def side_of(self, identifier: exp.Expression, line: int) -> int:
@@ -80,20 +86,18 @@ class Scope:
         return matching[0]
 
     def _of_three_parts(self, node: exp.Column, line: int) -> QueryError:
-        """What is wrong with `a.b.c`: most likely it is a part of a nested column."""
-        alias, name = node.args["db"], node.args["table"]
-        if alias.name.lower() in (each.lower() for each in self.aliases):
-            found = self._in(self.side_of(alias, line), name)
-            if found is not None and found.type.name is TypeName.NESTED:
-                return self._only_passed(f"{alias.name}.{name.name}", found, node)
+        """What is wrong with `a.b.c`, which is no part of a nested column."""
         return QueryError(f"column '{written(node)}': expected {self._qualified(node.name)}", line)
 
-    def _only_passed(self, text: str, use: Use, node: exp.Column) -> QueryError:
-        return QueryError(
-            f"'{text}' is of type {use.type}, which statements only pass on: expected it alone in the select list; to "
-            "compute with it, make columns of its parts first",
-            self.line_of(node),
-        )
+    def _check_evaluated(self, use: Use, node: exp.Column) -> None:
+        from spojoin.expressions.types import is_evaluated  # noqa: PLC0415  (few columns have such types)
+
+        if not is_evaluated(use.type):
+            raise QueryError(
+                f"'{written(node)}' is {use.type}, which statements only pass on: expected it alone in the select "
+                f"list; to compute with it, cast it in the data{_WIDEST.get(str(use.type), '')}",
+                self.line_of(node),
+            )
 
     def _side(self, node: exp.Column, line: int) -> int:
         try:
@@ -132,6 +136,8 @@ class Scope:
         return _virtual(side, name.lower())
 
     def _unknown(self, side: int, name: str) -> str:
+        if name in self.left_out[side]:
+            return self.left_out[side][name]
         wanted = f"; it is the stream's time: add '{name}: timestamp' to the schema"
         hint = wanted if name == self.times[side] else ""
         return unknown(f"column of stream {self.streams[side]}", name, self.schemas[side]) + hint

@@ -57,7 +57,8 @@ def _expanded(node: exp.Expression, scope: Scope, text: str | None, sides: Seque
     if plain is not None:
         name = text if plain.side == AGGREGATE else plain.name
         return [replace(_plain(plain), name=alias or name or plain.name)]
-    return [Selected(alias or text or text_of(value), of_pair(value, scope), None)]
+    part = value.name if isinstance(value, exp.Dot) else None  # as DuckDB calls a part of a struct
+    return [Selected(alias or text or part or text_of(value), of_pair(value, scope), None)]
 
 
 def _check_star(star: exp.Star, scope: Scope) -> None:

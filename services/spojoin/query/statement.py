@@ -149,6 +149,7 @@ def _select(sql: str, line_at: PlaceAt) -> exp.Select:
         raise QueryError(f"sql must be one SELECT: expected {EXPECTED}", line_at(0))
     for interval in parsed[0].find_all(exp.Interval):
         _spell_out(interval)
+    _take_parts(parsed[0])
     return parsed[0]
 
 
@@ -185,6 +186,18 @@ def _line_finder(line_at: PlaceAt, root: exp.Expression) -> LineOf:
         return line_of(node.parent) if isinstance(node.parent, exp.Expression) and node is not root else line_at(0)
 
     return line_of
+
+
+def _take_parts(select: exp.Select) -> None:
+    """`l.owner.name` as the part `name` of the column `l.owner`: sqlglot reads a schema's table's column."""
+    for node in list(select.find_all(exp.Column)):
+        names = [node.args.get(name) for name in ("catalog", "db", "table", "this")]
+        given = [each for each in names if each is not None]
+        if len(given) > 2:
+            part: exp.Expression = exp.Column(this=given[1], table=given[0])
+            for name in given[2:]:
+                part = exp.Dot(this=part, expression=name)
+            node.replace(part)
 
 
 def _check_clauses(select: exp.Select, line_of: LineOf) -> None:

@@ -90,6 +90,16 @@ def read_decimal(text: str, scale: int) -> int:
     return int(shifted)
 
 
+def wide_decimal(text: str, kind: ColumnType) -> Decimal | None:
+    """A decimal of any declared digits; None of blank text."""
+    if not text.strip():
+        return None
+    whole = read_decimal(text.strip(), kind.scale)
+    if abs(whole) >= 10**kind.precision:
+        raise BadValue("overflow")
+    return Decimal((int(whole < 0), tuple(map(int, str(abs(whole)))), -kind.scale))
+
+
 def _bounded(text: str) -> Fraction:
     """A number exactly; one far beyond every type isn't expanded to all its digits."""
     number = Decimal(text)

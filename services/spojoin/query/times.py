@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spojoin.model import ColumnType, TimeUnit, TypeName
+from spojoin.model import ColumnType, TypeName
 from spojoin.query.convert import read_integers
 from spojoin.query.field import I64
 from spojoin.query.refusals import Refusals
@@ -14,14 +14,13 @@ from spojoin.query.refusals import Refusals
 TIME_US_MIN, TIME_US_MAX = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 _PLAIN = ColumnType(TypeName.TIMESTAMP)
-_MILLISECONDS = ColumnType(TypeName.TIMESTAMP, unit=TimeUnit.MILLISECONDS)
 
 
 def read_times_us(name: str, array: pa.Array, refusals: Refusals, declared: ColumnType | None = None) -> I64:
     """int64 (n,) event times of ISO text, timestamps, dates or numbers; bad rows are refused as "time" or "unit".
 
-    Numbers have the type's unit: a timestamp's own, milliseconds for int and long. A column that the schema doesn't
-    declare is read as a plain timestamp. Digits below a microsecond are cut off, which keeps the order.
+    Numbers have the type's unit. Where it says none, and in columns of other types, they are milliseconds, unless they
+    look like another unit. Digits below a microsecond are cut off, which keeps the order.
 
     declared: the column's type, None where the schema has none
     """
@@ -35,9 +34,7 @@ def read_times_us(name: str, array: pa.Array, refusals: Refusals, declared: Colu
 
 
 def _as_timestamp(declared: ColumnType | None) -> ColumnType:
-    if declared is None or declared.name is TypeName.DATE:
-        return _PLAIN
-    return declared if declared.name is TypeName.TIMESTAMP else _MILLISECONDS
+    return declared if declared is not None and declared.name is TypeName.TIMESTAMP else _PLAIN
 
 
 def _refuse_far(name: str, array: pa.Array, values: I64, own: Refusals, refusals: Refusals) -> None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from spojoin.expressions.types import value_type
 from spojoin.model import ColumnType, TypeName
+from spojoin.query import texts
 from spojoin.query.convert import read_doubles, read_integers
 from spojoin.query.field import I64, Field, Mask, plain_texts
 from spojoin.query.refusals import BadValue, Refusals
@@ -27,10 +28,12 @@ _UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 def read_values(name: str, kind: ColumnType, array: pa.Array, refusals: Refusals) -> pa.Array:
     """The column's n values in `value_type(kind)`. Refused rows hold any value."""
     target = value_type(kind)
-    if array.type == target and kind.name not in (TypeName.DECIMAL, TypeName.UUID):
+    if array.type == target and (kind.arrow is not None or kind.name not in (TypeName.DECIMAL, TypeName.UUID)):
         return array
     column = Field(name, kind, plain_texts(array), refusals)
-    read = _READERS.get(kind.name)
+    read = _carried if kind.arrow is not None else _READERS.get(kind.name)
+    if kind.name is TypeName.DECIMAL and not kind.is_coded and read is None:
+        read = _wide_decimals
     return _from_codes(column, target) if read is None else read(column)
 
 
@@ -62,6 +65,35 @@ def _decimals(values: I64, nulls: Mask, target: pa.DataType) -> pa.Array:
     words[:, 0], words[:, 1] = values, values >> 63
     valid = pa.array(~nulls).buffers()[1] if nulls.any() else None
     return pa.Array.from_buffers(target, len(values), [valid, pa.py_buffer(words)])
+
+
+def _wide_decimals(column: Field) -> pa.Array:
+    """Decimals of more digits than an integer of 64 bits has: by Arrow where it can, else one by one."""
+    target = value_type(column.type)
+    if pa.types.is_decimal(column.array.type) or pa.types.is_integer(column.array.type):
+        try:
+            return column.array.cast(target)
+        except pa.ArrowInvalid:  # a value has too many digits
+            pass
+    return _each(column, _texts(column), lambda text: texts.wide_decimal(text, column.type), target)
+
+
+def _carried(column: Field) -> pa.Array:
+    """Values of one Arrow type, or of one that becomes it without a loss, such as seconds that become nanoseconds."""
+    target = value_type(column.type)
+    try:
+        return column.array.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.concat_arrays([pa.array([], target), *(_cast_alone(column, row) for row in range(len(column.array)))])
+
+
+def _cast_alone(column: Field, row: int) -> pa.Array:
+    target = value_type(column.type)
+    try:
+        return column.array.slice(row, 1).cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        column.refuse_row(row, "type")
+        return pa.nulls(1, target)
 
 
 def _texts(column: Field) -> pa.Array:
@@ -116,8 +148,8 @@ def _each(column: Field, array: pa.Array, read: Callable[[Any], object], target:
     for row, value in enumerate(array.to_pylist()):
         try:
             found.append(None if value is None else read(value))
-        except (ValueError, binascii.Error, BadValue):
-            column.refuse_row(row, "type")
+        except (ValueError, binascii.Error, BadValue) as error:
+            column.refuse_row(row, error.reason if isinstance(error, BadValue) else "type")
             found.append(None)
     return pa.array(found, target)
 
@@ -137,5 +169,4 @@ _READERS: dict[TypeName, Callable[[Field], pa.Array]] = {
     TypeName.UUID: _uuids,
     TypeName.BINARY: _bytes,
     TypeName.MAP: lambda column: column.array,
-    TypeName.NESTED: lambda column: column.array.cast(value_type(column.type)),
 }

@@ -59,13 +59,15 @@ def is_in_doubt(number: Fraction | int) -> bool:
     return _looks_like(number) is not None
 
 
-def doubt_about(number: Fraction | int) -> str:
-    """The moment that a doubtful number would be in either unit, and what to declare."""
+def doubt_about(number: Fraction | int, name: str) -> str:
+    """The moment that a doubtful number would be in either unit, and what to declare of the column of this name."""
     unit = _looks_like(number) or TimeUnit.MILLISECONDS
+    kind = f"timestamp({unit.value})"
     return (
         f"would be {_moment(number, unit)} in {_NAMES[unit]}, "
         f"but {_moment(number, TimeUnit.MILLISECONDS)} in milliseconds, as a plain timestamp counts: "
-        "let the schema say the unit, as timestamp(s), timestamp(ms), timestamp(us) or timestamp(ns)"
+        f"let the schema say the unit, as `{name}: {kind}` in a query file, --schema '{name}={kind}' in `sql`, "
+        f"schema={{'{name}': '{kind}'}} in Python; milliseconds are timestamp(ms)"
     )
 
 

@@ -123,7 +123,7 @@ _UNKNOWN = ("variant", "interval")
 def _check_types(stream: Stream, columns: list[str], schema: StructType) -> None:
     for name in columns:
         kind = schema[name].dataType
-        is_passed = name in stream.schema and stream.schema[name].name is TypeName.NESTED
+        is_passed = name in stream.schema and stream.schema[name].name is TypeName.CARRIED
         if not _is_known(kind) or (parts_of(kind) and not is_passed):
             raise ConfigurationError(
                 f"{stream.name}.{name} is of type {kind.simpleString()}, which statements don't know: make columns of "

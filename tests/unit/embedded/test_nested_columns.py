@@ -1,4 +1,4 @@
-"""Lists, structs and maps are passed on as they are, and a statement that does anything else with one is refused."""
+"""Lists, structs and maps are passed on as they are, and expressions compute with them."""
 
 import csv
 import json
@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import spojoin
+from spojoin.embedded.statements import StatementOptions, bare_statement
 from spojoin.embedded.writers import open_writer
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.explain.held_rows import payload_columns
@@ -77,7 +78,7 @@ def test_they_are_null_where_a_row_has_no_partner(tmp_path):
     rows, file = table.to_pylist(), tmp_path / "lots.parquet"
     pq.write_table(table, file, row_group_size=30)
     statement = f"SELECT l.id, r.owner, r.fees FROM '{file}' AS l LEFT JOIN '{file}' AS r ON l.price > r.price + 3"
-    found = spojoin.sql(statement + WINDOW).to_arrow().to_pylist()
+    found = spojoin.sql(statement + WINDOW + " EMIT ON ARRIVAL").to_arrow().to_pylist()
     expected = []
     for row in rows:
         own = [each for each in rows[max(0, row["id"] - 20) : row["id"]] if row["price"] > each["price"] + 3]
@@ -96,31 +97,60 @@ def test_answers_of_groups_pass_those_of_the_left_row():
         for row in rows
         if (n := sum(row["price"] > each["price"] for each in rows[max(0, row["id"] - 20) : row["id"]]))
     ]
-    assert spojoin.sql(statement + WINDOW, lots=table).to_arrow().to_pylist() == expected
+    assert spojoin.sql(statement + WINDOW + " EMIT ON ARRIVAL", lots=table).to_arrow().to_pylist() == expected
 
 
 @pytest.mark.parametrize(
-    ("select", "condition", "named"),
+    ("select", "value"),
     [
-        ("len(l.tags) AS n", "l.price > r.price", "'l.tags' is of type list<item: string>"),
-        ("l.owner.name", "l.price > r.price", "'l.owner' is of type struct<"),
-        ("l.fees['vat']", "l.price > r.price", "'l.fees' is of type map<string, decimal128(9, 2)>"),
-        ("l.id", "l.price > r.price AND l.tags = r.tags", "'l.tags'"),
-        ("l.id", "l.price > r.price AND r.owner IS NULL", "'r.owner' is of type struct<"),
-        ("l.id", "l.corner < r.corner", "'l.corner'"),
+        ("len(l.tags) AS v", lambda row: None if row["tags"] is None else len(row["tags"])),
+        ("l.owner.name AS v", lambda row: None if row["owner"] is None else row["owner"]["name"]),
+        ("l.fees['vat'] AS v", lambda row: dict(row["fees"] or []).get("vat")),
+        ("l.corner[2] AS v", lambda row: None if row["corner"] is None else row["corner"][1]),
     ],
 )
-def test_nothing_else_is_done_with_them(select, condition, named):
-    with pytest.raises(QueryError) as raised:
-        spojoin.sql(f"SELECT {select} FROM lots AS l JOIN lots AS r ON {condition}{WINDOW}", lots=lots(0))
-    assert named in str(raised.value)
-    assert "which statements only pass on: expected it alone in the select list" in str(raised.value)
+def test_expressions_compute_with_them(select, value):
+    table = lots(4)
+    rows = table.to_pylist()
+    statement = f"SELECT l.id, {select} FROM lots AS l JOIN lots AS r ON l.price > r.price AND l.size < r.size{WINDOW}"
+    found = spojoin.sql(statement, lots=table).to_arrow().to_pylist()
+    assert len(found) > 100
+    assert all(row["v"] == value(rows[row["id"]]) for row in found)
 
 
-def test_aggregates_of_them_are_refused():
-    statement = "SELECT l.id, ARG_MIN(r.tags, r.price) FROM lots AS l JOIN lots AS r ON l.price > r.price GROUP BY l"
-    with pytest.raises(QueryError, match=r"'r\.tags' is of type"):
-        spojoin.sql(statement + WINDOW, lots=lots(0))
+def test_they_filter_rows_and_pairs():
+    table = lots(3)
+    rows = table.to_pylist()
+    condition = "l.price > r.price AND l.size < r.size AND len(l.tags) > 0 AND l.owner = r.owner"
+    found = spojoin.sql(f"SELECT l.id, r.id AS other FROM lots AS l JOIN TABLE(lots) AS r ON {condition}", lots=table)
+    expected = [
+        {"id": one["id"], "other": two["id"]}
+        for one in rows
+        for two in rows
+        if one["price"] > two["price"]
+        and one["size"] < two["size"]
+        and one["tags"]
+        and one["owner"] is not None
+        and one["owner"] == two["owner"]
+    ]
+    assert found.to_arrow().to_pylist() == expected
+    assert expected
+
+
+def test_an_index_compares_none():
+    with pytest.raises(QueryError, match=r"'l\.corner < r\.corner' can only filter pairs"):
+        spojoin.sql(f"SELECT l.id FROM lots AS l JOIN lots AS r ON l.corner < r.corner{WINDOW}", lots=lots(0))
+
+
+def test_aggregates_give_the_best_rows_own():
+    statement = (
+        "SELECT l.id, ARG_MIN(r.tags, r.id) AS t FROM lots AS l JOIN TABLE(lots) AS r ON l.price > r.price GROUP BY l"
+    )
+    rows = lots(0).to_pylist()
+    with_tags = [row for row in rows if row["tags"] is not None]
+    for row in spojoin.sql(statement, lots=lots(0)).to_arrow().to_pylist():
+        below = [each for each in with_tags if each["price"] < rows[row["id"]]["price"]]
+        assert row["t"] == (below[0]["tags"] if below else None)
 
 
 def test_files_with_other_types_are_not_read_as_one(tmp_path):
@@ -176,7 +206,7 @@ def test_keys_of_maps_that_are_no_texts_become_texts(tmp_path):
 
 def test_what_they_take_is_measured_on_a_sample():
     table = lots(8)
-    query = spojoin.sql(PAIRS + WINDOW, lots=table)._start()[0].query
+    query = bare_statement(PAIRS + WINDOW, {"lots": table}, StatementOptions({})).query
     columns = {each.name: each for each in payload_columns(query.streams[0], table)}
     bytes_row, source = columns["owner"].bytes_row, columns["owner"].source
     assert source == "measured"
@@ -187,4 +217,4 @@ def test_services_and_unions_have_none():
     union = pa.dense_union([pa.field("a", pa.int64())])
     schema = pa.schema([*NESTED.items(), ("u", union)])
     assert not inferred(schema).columns
-    assert list(inferred(schema, with_nested=True).left_out) == ["u"]
+    assert list(inferred(schema, carries=True).left_out) == ["u"]

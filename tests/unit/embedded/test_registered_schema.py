@@ -26,7 +26,7 @@ AVRO_ROW = {
 AVRO_COLUMNS = {
     "id": "long",
     "symbol": "string",
-    "at": "timestamp",
+    "at": "timestamptz",
     "day": "date",
     "open": "boolean",
     "qty": "int",

@@ -15,7 +15,7 @@ from spojoin.embedded.sample_data import SAMPLE_SCHEMA, sample_flights, write_sa
 from spojoin.errors import ConfigurationError
 
 TYPES = dict.fromkeys(SAMPLE_SCHEMA.names, "long") | {
-    "at": "timestamp",
+    "at": "timestamptz",
     **dict.fromkeys(["carrier", "tailnum", "origin", "dest"], "string"),
 }
 

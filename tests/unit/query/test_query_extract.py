@@ -299,8 +299,8 @@ def test_nanoseconds():
     compared = parse_query(one_column("timestamp"))
     got = extract(compared.streams[0], pa.record_batch({"x": stamps, "flight_id": np.arange(4)}), False)
     assert [(r.row, r.reason) for r in got.refused] == [(0, "type"), (1, "type")]
-    assert got.refused[0].detail == (
-        "field x: value 1970-01-01T00:00:00.000001999 has digits below a microsecond, the finest that is compared"
+    assert got.refused[0].detail.startswith(
+        "field x: value 1970-01-01T00:00:00.000001999 has digits below a microsecond, the finest that is compared: "
     )
     assert got.codes[0].tolist()[:1] == [2]
     assert (got.kept.tolist(), got.joins.tolist()) == ([2, 3], [1, 0])
