@@ -582,6 +582,8 @@ class Direction:
 
 #: The window over a table: all of it. It begins with the table's version, however many rows have come before.
 WHOLE_TABLE = Window(False, 2**62, 1)
+#: The window over rows of two inputs that both end: all rows of the other side, once both have ended.
+ALL_ROWS = Window(False, 10**9, 1)
 #: Of the rows that ask about a table nobody finds any.
 _NO_WINDOW = Window(False, 1, 1)
 

@@ -94,8 +94,11 @@ def _numbered_table(rows: list[tuple[int, Row]]) -> pa.Table:
     return pa.Table.from_pylist(values, pa.schema([*fields, ("seq", pa.int64())]))
 
 
-def draw(seed: int) -> TableStatement:
-    """The statement of a seed: tie-dense rows, NULLs, versions of all sizes, some directly behind one another."""
+def draw(seed: int, versions: int | None = None) -> TableStatement:
+    """The statement of a seed: tie-dense rows, NULLs, versions of all sizes, some directly behind one another.
+
+    versions: 1 draws one version before all rows
+    """
     rng = Random(f"table {seed}")
     kind, items, clauses = rng.choice(FORMS)
     domain, nulls = rng.choice((2, 4, 9)), rng.choice((0, 0, 0.2))
@@ -103,13 +106,15 @@ def draw(seed: int) -> TableStatement:
     for _ in range(rng.choice((1, 3, 8))):
         is_table = rng.random() < 0.4
         steps.append((is_table, _rows(rng, rng.choice(SIZES if is_table else (1, 6, 40)), domain, nulls)))
+    if versions == 1:
+        steps = [steps[0], (False, _rows(rng, rng.choice((1, 6, 40)), domain, nulls))]
     return TableStatement(
         kind,
         items,
         clauses,
         rng.choice(CONDITIONS),
         (rng.choice(FILTERS), rng.choice(FILTERS)),
-        rng.choice(("", "EMIT ON ARRIVAL", "EMIT ON CLOSE")),
+        "" if versions == 1 else rng.choice(("", "EMIT ON ARRIVAL", "EMIT ON CLOSE")),
         tuple(steps),
     )
 

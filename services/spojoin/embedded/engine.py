@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -161,12 +162,18 @@ class Engine:
         rows = self._rows(number, batch, malformed or {})
         yield from self._run(self._router.on_rows(number, 0, rows), LANES_AHEAD)
 
-    def load(self, table: pa.RecordBatch, named: str) -> Iterator[pa.RecordBatch]:
+    def load(
+        self, table: pa.RecordBatch, named: str, malformed: Mapping[int, str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Take all rows of the query's table: for the rows fed from now on they stand in place of those before.
 
         Yields the results that are ready. Raises BadData where a row can't be used; named: what the table is, for that.
+        malformed: as of `feed`; where it is given, rows are refused one by one
         """
-        rows = table_rows(self.query, table, named)
+        rows = table_rows(self.query, table, named, malformed)
+        for letter in rows.dead:
+            self._reject(letter)
+        rows = replace(rows, dead=[])
         self._versions += 1
         yield from self.flush()  # a version that is still on its way would let the rows fed next pass
         yield from self._run(self._router.on_table(TableRows(rows, self._versions)), LANES_AHEAD)

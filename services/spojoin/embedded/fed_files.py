@@ -11,32 +11,62 @@ from spojoin.embedded.inputs import InputFile, balanced
 from spojoin.errors import BadData
 
 
-def fed(engine: Engine, files: Sequence[InputFile]) -> Iterator[tuple[InputFile, Iterator[pa.RecordBatch]]]:
-    """Each step of a run: the file that was read, and what it gives; exhaust that before the next step."""
+def fed(
+    engine: Engine, files: Sequence[InputFile], *, refuses: bool = True
+) -> Iterator[tuple[InputFile, Iterator[pa.RecordBatch]]]:
+    """Each step of a run: the file that was read, and what it gives; exhaust that before the next step.
+
+    refuses: whether rows of a table are refused one by one, as those of streams; else one that can't be used is BadData
+    """
     for file in files:
         if file.stream.table is not None:
-            yield file, engine.load(whole(file), f"table {file.stream.name}, {file.reader.path}")
+            batch, malformed = _rows(file) if refuses else (whole(file), None)
+            yield file, engine.load(batch, _named(file), malformed)
     for file, batch in balanced([file for file in files if file.stream.table is None]):
         yield file, engine.end(file.index) if batch is None else engine.feed(file.index, batch, file.refused)
 
 
 def whole(file: InputFile) -> pa.RecordBatch:
     """All rows of a file. Raises BadData where a line is none."""
-    batches = []
+    batch, malformed = _rows(file)
+    for row, why in malformed.items():
+        raise BadData(f"{_named(file)}, row {row}: {why}: a table is taken as a whole")
+    return batch
+
+
+def _named(file: InputFile) -> str:
+    return f"table {file.stream.name}, {file.reader.path}"
+
+
+def _rows(file: InputFile) -> tuple[pa.RecordBatch, dict[int, str]]:
+    """All rows of a file, and by position why some of it is no row."""
+    batches: list[pa.RecordBatch] = []
+    malformed: dict[int, str] = {}
     while (batch := file.read()) is not None:
-        for row, why in file.refused.items():
-            at = file.rows - batch.num_rows + row
-            raise BadData(f"table {file.stream.name}, {file.reader.path}, row {at}: {why}: a table is taken as a whole")
+        malformed |= {file.rows - batch.num_rows + row: why for row, why in file.refused.items()}
         batches.append(batch)
-    return one_batch(batches, file.reader.schema)
+    return one_batch(batches, file.reader.schema), malformed
 
 
 def one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     """Batches as one; schema: of their columns where there is none."""
-    table = pa.Table.from_batches(batches, None if batches else schema).combine_chunks()
+    tables = [pa.Table.from_batches([batch]) for batch in batches] or [schema.empty_table()]
+    table = pa.concat_tables(_alike(tables), promote_options="default").combine_chunks()
     found = table.to_batches()
     return (
         found[0]
         if found
         else pa.RecordBatch.from_arrays([pa.array([], f.type) for f in table.schema], schema=table.schema)
     )
+
+
+def _alike(tables: Sequence[pa.Table]) -> Sequence[pa.Table]:
+    """The tables with text in place of columns whose types differ: each block of a JSON file has its own."""
+    kinds: dict[str, set[pa.DataType]] = {}
+    for field in (field for table in tables for field in table.schema if not pa.types.is_null(field.type)):
+        kinds.setdefault(field.name, set()).add(field.type)
+    mixed = {name for name, found in kinds.items() if len(found) > 1}
+    if not mixed:
+        return tables
+    texts = [[(f.name, pa.string() if f.name in mixed else f.type) for f in table.schema] for table in tables]
+    return [table.cast(pa.schema(fields)) for table, fields in zip(tables, texts, strict=True)]

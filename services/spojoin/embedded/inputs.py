@@ -128,10 +128,11 @@ def _reader(source: object, stream: Stream, needs_time: bool) -> Reader:
 def balanced(inputs: Sequence[InputFile]) -> Iterator[tuple[InputFile, pa.RecordBatch | None]]:
     """All inputs' batches, always from the input that is furthest behind in event time, so that little waits.
 
+    Inputs that have no order are read one after the other.
     A batch of None means that an input has ended.
     """
     while left := [each for each in inputs if not each.is_done]:
-        behind = min(left, key=lambda each: (_reached(each), each.reader.fraction))
+        behind = min(left, key=lambda each: (_reached(each), each.reader.fraction if each.needs_time else each.index))
         batch = behind.read()
         if batch is not None or behind.is_done:
             yield behind, batch

@@ -30,8 +30,8 @@ class RefusedRows(WholeOrNothing):
             self._writer.write(rejects)
 
     def figures(self) -> dict[str, Any]:
-        """As those of Reasons, of the rows that streams have; a table's are taken as a whole."""
-        return self._reasons.figures(sum(file.rows for file in self._files if file.stream.table is None))
+        """As those of Reasons, of the rows of all files."""
+        return self._reasons.figures(sum(file.rows for file in self._files))
 
     def _reject(self, letter: DeadLetter) -> Reject:
         file = self._files[letter.stream]

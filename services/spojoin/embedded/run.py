@@ -26,7 +26,7 @@ from spojoin.embedded.table_writer import TableWriter
 from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.embedded.writers import open_writer, report_bytes, result_schema
 from spojoin.errors import ConfigurationError
-from spojoin.model import Order, Query
+from spojoin.model import ALL_ROWS, Order, Query
 from spojoin.roles.router.config import RouterConfig
 from spojoin.threads import cores
 
@@ -65,6 +65,7 @@ def run(
     inputs = open_inputs(query, files.inputs)
     with Outputs() as outputs, closing(engine_for(query, workers, threads, accounts=True)) as engine:
         join = _Joining(query, inputs, engine, progress)
+        join.refuses = files.is_statement
         report = _joined(join, _Sinks(outputs, files), around)
         if files.named_report:
             outputs.open(files.named_report).write(report_bytes(report))
@@ -91,7 +92,9 @@ class _Sinks(NamedTuple):
 
 
 class _Joining(ArrowRows):
-    """The rows of a run's join. refused: where refused rows go, once there is a place."""
+    """The rows of a run's join. refused: where refused rows go, once there is a place; refuses: as of `fed`."""
+
+    refuses = False
 
     def __init__(
         self, query: Query, files: Sequence[InputFile], engine: Engine, progress: Callable[[RunProgress], None]
@@ -110,7 +113,7 @@ class _Joining(ArrowRows):
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch."""
         engine, files = self.engine, self.files
-        for _, found in fed(engine, files):
+        for _, found in fed(engine, files, refuses=self.refuses):
             yield from found
             self._note()
             self.meter.note(files, engine.tuples)
@@ -172,8 +175,11 @@ def sizes_for(workers: int) -> RouterConfig:
 
 
 def with_an_order(query: Query) -> Query:
-    """Two inputs have no order of arrival between them: event time gives them one. Raises ConfigurationError."""
-    if query.is_of_one_input or query.has_table:
+    """Two inputs have no order of arrival between them: event time gives them one. Raises ConfigurationError.
+
+    None is needed where rows answer about all rows.
+    """
+    if query.is_of_one_input or query.has_table or query.window == ALL_ROWS:
         return query
     for stream in query.streams:
         if stream.time is None:

@@ -33,6 +33,8 @@ class RunFiles:
     rejects, report: where refused rows and the figures of the run go; None writes none.
     query_file: where the query came from, which no output may overwrite.
     format: that of the results; None leaves it to the extension.
+    is_statement: whether a statement alone names the inputs: `-` on both sides are the same rows, and rows of a table
+        are refused one by one, as those of streams.
     """
 
     inputs: Mapping[str, object]
@@ -42,6 +44,7 @@ class RunFiles:
     query_file: Path | None = None
     format: ResultFormat | None = None
     beside: Sequence[Path] = ()
+    is_statement: bool = False
 
     def check(self) -> None:
         """Checks that all files can be read and written without harm. Raises ConfigurationError."""
@@ -58,7 +61,7 @@ class RunFiles:
 
     def _check_standard_input(self) -> None:
         streams = [name for name, path in self._paths.items() if is_standard_input(path)]
-        if len(streams) > 1:
+        if len(streams) > 1 and not self.is_statement:
             raise ConfigurationError(f"only one of {', '.join(streams)} can be read from standard input: name a file")
 
     @property

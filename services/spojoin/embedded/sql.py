@@ -55,7 +55,7 @@ def sql(
 
     """
     allowed, shared = parse_reject_limit(max_rejects, "max_rejects="), checked_number("threads", threads)
-    options = StatementOptions(times_by_name(time), lateness, checked_number("limit", limit))
+    options = StatementOptions(times_by_name(time), lateness, checked_number("limit", limit), ends=True)
     around = statement_around(statement, given(tables), options, shared)
     warn_of_notes(*(join.query for join in around.joins.values()))
     return Results(around, allowed)

@@ -13,11 +13,13 @@ from spojoin.embedded.inferred_schema import schema_with_notes
 from spojoin.embedded.named_files import identity
 from spojoin.embedded.patterns import files_of
 from spojoin.errors import ConfigurationError, QueryError
-from spojoin.model import ColumnType, Order, Output, Query, TableSource, TypeName
+from spojoin.model import ALL_ROWS, ColumnType, EmitOn, JoinKind, Order, Output, Query, TableSource, TypeName
 from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
 from spojoin.query.inferred import InferredSchema
+from spojoin.query.interval import Unbounded
 from spojoin.query.places import PlaceAt, places_in
 from spojoin.query.statement import JoinSide
+from spojoin.query.tables import as_table
 from spojoin.query.units import parse_duration_us
 from spojoin.suggest import listed, unknown
 
@@ -29,17 +31,23 @@ _TIMES = (TypeName.TIMESTAMP, TypeName.DATE)
 Columns = Mapping[str, ColumnType]
 
 
+class NoEventTime(ConfigurationError):
+    """Rows need an event time, and no column is known to be it."""
+
+
 @dataclass(frozen=True, slots=True)
 class StatementOptions:
     """What a statement doesn't say.
 
     times: the event-time columns by the names of files or tables as the statement has them; under "" for all others
     lateness: how far event times may run backwards, such as "5 s"; limit: partners listed of one row
+    ends: whether inputs end and all their rows can be read first: what bounds no window is then joined with all rows
     """
 
     times: Mapping[str, str]
     lateness: str | None = None
     limit: int | None = None
+    ends: bool = False
 
 
 def times_by_name(time: str | Mapping[str, str] | None) -> dict[str, str]:
@@ -60,7 +68,8 @@ def bare_statement(
 ) -> BareStatement:
     """The query that a statement means over tables, by name, and the files that it names. Raises ConfigurationError.
 
-    One table or file joined with itself is a stream in its order; two are ordered by event time.
+    One table or file joined with itself is a stream in its order; two are ordered by event time. Where inputs end, and
+    nothing says which of their rows may meet, all do.
 
     line_at: the places of its characters, where they aren't those of `sql`
     """
@@ -98,13 +107,49 @@ def _bare(sql: str, tables: Mapping[str, object], options: StatementOptions, lin
     named = [_source(side, tables) for side in joined]
     _check_used(tables, joined)
     sources = [each if isinstance(each, Path) else tables[each] for each in named]
-    is_one, has_table = _is_one(named, sources), parsed.statement.right.is_table
-    if is_one and has_table and isinstance(sources[0], ReadOnce):
-        sources = [sources[0].read_all()] * 2
-    needs_time = not (is_one or has_table) or _is_bounded_by_time(parsed)
-    names = _stream_names(joined, is_self=is_one and not has_table)
     schemas = [schema_with_notes(source, carries=True) for source in sources]
-    query = _query(parsed, list(zip(joined, names, schemas, strict=True)), options, sql, needs_time=needs_time)
+    read = _Read(sql, options, tuple(sources), tuple(schemas), _is_one(named, sources))
+    try:
+        return _of_two(parsed, read, needs_time=not (read.is_one or joined[1].is_table) or _is_bounded_by_time(parsed))
+    except (Unbounded, NoEventTime):
+        if not _may_mean_all_rows(parsed, options):
+            raise
+    return _of_two(parsed.over_all_rows(), read, needs_time=False, notes=(_note_of_all_rows(parsed),))
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a statement is read with; sources, schemas: of its two sides; is_one: whether they are one source."""
+
+    sql: str
+    options: StatementOptions
+    sources: tuple[object, ...]
+    schemas: tuple[InferredSchema, ...]
+    is_one: bool
+
+
+def _may_mean_all_rows(parsed: ParsedStatement, options: StatementOptions) -> bool:
+    """Whether nothing is said that only has a meaning for rows that come one after the other."""
+    is_told = options.times or options.lateness is not None or parsed.said is EmitOn.ARRIVAL
+    return options.ends and parsed.window is None and not is_told
+
+
+def _note_of_all_rows(parsed: ParsedStatement) -> str:
+    what = "neither WINDOW nor an interval of event times says which rows may meet, so all rows do, as in SQL"
+    return (
+        what if parsed.statement.join is JoinKind.FULL else f"{what}: {as_table(parsed.statement.right)} means the same"
+    )
+
+
+def _of_two(parsed: ParsedStatement, read: _Read, *, needs_time: bool, notes: tuple[str, ...] = ()) -> BareStatement:
+    """The statement over its two sides; a source that is read twice is taken into memory where it can't be."""
+    joined, sources = (parsed.statement.left, parsed.statement.right), read.sources
+    is_self = read.is_one and not parsed.statement.right.is_table and parsed.window != ALL_ROWS
+    if read.is_one and not is_self and isinstance(sources[0], ReadOnce):
+        sources = (sources[0].read_all(),) * 2
+    names = _stream_names(joined, is_self=is_self)
+    sides = list(zip(joined, names, read.schemas, strict=True))
+    query = _query(parsed, sides, read.options, read.sql, needs_time=needs_time, notes=notes)
     return BareStatement(query, dict(zip(names, sources, strict=True)))
 
 
@@ -130,6 +175,7 @@ def _query(
     sql: str,
     *,
     needs_time: bool,
+    notes: tuple[str, ...] = (),
 ) -> Query:
     """The query over the sides, each with its stream's name and columns."""
     _check_times(options, sides)
@@ -140,7 +186,7 @@ def _query(
         )
     left, right = (_stream(*each, options, needs_time=needs_time) for each in sides)
     order = Order.EVENT_TIME if needs_time else Order.ARRIVAL
-    choices = Choices(NAME, sql, Output.ROWS, order=order, limit=options.limit)
+    choices = Choices(NAME, sql, Output.ROWS, order=order, limit=options.limit, notes=notes)
     return assemble(parsed, (left, right), choices, _lateness(options, needs_time=needs_time))
 
 
@@ -235,11 +281,11 @@ def _event_time(side: JoinSide, schema: Mapping[str, ColumnType]) -> str:
         if len(found) == 1:
             return found[0]
         if found:
-            raise ConfigurationError(
+            raise NoEventTime(
                 f"which column of {side.stream} is its event time? Expected one of {listed(found)}: --time "
                 f"{side.stream}={found[0]}, or time={{'{side.stream}': '{found[0]}'}} in Python"
             )
-    raise ConfigurationError(
+    raise NoEventTime(
         f"{side.stream} has no timestamp, which would put its rows in order: name the column that is its event time, "
         f"--time {side.stream}=COLUMN, or time={{'{side.stream}': COLUMN}} in Python (whole numbers are milliseconds)"
     )

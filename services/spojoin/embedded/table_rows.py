@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
 from spojoin.errors import BadData
 from spojoin.model import Query
 from spojoin.query.extract import extract
-from spojoin.wire.records import Rows
+from spojoin.wire.records import DeadLetter, Rows
 
 
-def table_rows(query: Query, batch: pa.RecordBatch, named: str) -> Rows:
-    """All rows of a query's table. Raises BadData where one can't be used; named: what the table is, for that."""
+def table_rows(query: Query, batch: pa.RecordBatch, named: str, malformed: Mapping[int, str] | None = None) -> Rows:
+    """All rows of a query's table. Raises BadData where one can't be used; named: what the table is, for that.
+
+    malformed: by position, why what stands there is no row; such and others that can't be used are refused then
+    """
     number = len(query.inputs) - 1
-    found = extract(query.inputs[number], batch, False, number)
-    if found.refused:
+    found = extract(query.inputs[number], batch, False, number, malformed or {})
+    if found.refused and malformed is None:
         first = found.refused[0]
         raise BadData(f"{named}, row {first.row}: {first.detail}: a table is taken as a whole")
     places = found.kept
@@ -27,6 +32,7 @@ def table_rows(query: Query, batch: pa.RecordBatch, named: str) -> Rows:
         times_us=None,
         keys=pa.array(places) if found.keys is None else found.keys,
         produced_ms=np.zeros(len(places), np.int64),
+        dead=[DeadLetter(number, 0, each.row, 0, each.reason, each.detail, b"") for each in found.refused],
         payload=found.payload,
         members=found.members,
         joins=found.joins,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from spojoin.errors import QueryError
 from spojoin.model import (
     AGGREGATE,
+    ALL_ROWS,
     ColumnType,
     Computed,
     Domain,
@@ -104,6 +105,12 @@ class ParsedStatement:
         """When rows answer; where all partners come before the row that asks, both times are one, its arrival."""
         is_before = interval is not None and interval.upper_us < 0 and self.statement.join is not JoinKind.FULL
         return EmitOn.ARRIVAL if is_before and self._asks_in_itself else self.emit
+
+    def over_all_rows(self) -> ParsedStatement:
+        """The same over inputs that end: the right side is a table; in a FULL JOIN, both sides wait for each other."""
+        if self.statement.join is JoinKind.FULL:
+            return replace(self, window=ALL_ROWS, said=EmitOn.CLOSE)
+        return replace(self, statement=replace(self.statement, right=replace(self.statement.right, is_table=True)))
 
     @property
     def gives_rows(self) -> bool:

@@ -257,7 +257,7 @@ def _indexed(
     bounds = [_time_bound(p, keys, scope) for p in predicates]
     further, their_keys = _predicates(parts.bounds, scope, filters, is_apart=is_apart)
     known = (*bounds, *(_time_bound(p, their_keys, scope) for p in further))
-    interval = interval_of((b for b in known if b is not None), line)
+    interval = interval_of((b for b in known if b is not None), line, scope.streams[1])
     if is_held(interval, len(keys) == 1) and None in bounds:
         held = tuple(p.text for p, b in zip(predicates, bounds, strict=True) if b is not None)
         rest = [node for node, b in zip(nodes, bounds, strict=True) if b is None]

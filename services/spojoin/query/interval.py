@@ -82,13 +82,20 @@ def _least(value: Fraction, is_strict: bool) -> int:
     return math.floor(value) + 1 if is_strict else math.ceil(value)
 
 
-def interval_of(bounds: Iterable[Bound], line: int) -> Interval:
-    """The interval that all bounds leave; QueryError where it has no end, no member, or is too long for a window."""
+class Unbounded(QueryError):
+    """A statement without WINDOW whose conditions leave no interval of event times."""
+
+
+def interval_of(bounds: Iterable[Bound], line: int, right: str) -> Interval:
+    """The interval that all bounds leave; QueryError where it has no end, no member, or is too long for a window.
+
+    right: the right side's stream, for errors
+    """
     known = list(bounds)
     lower = max((b.lower_us for b in known if b.lower_us is not None), default=None)
     upper = min((b.upper_us for b in known if b.upper_us is not None), default=None)
     if lower is None or upper is None:
-        raise QueryError(_unbounded(lower, upper), line)
+        raise Unbounded(_unbounded(lower, upper, right), line)
     if lower > upper:
         raise QueryError(
             f"the interval is empty: right's event time minus left's is at least {lower} us and at most {upper} us; "
@@ -100,14 +107,16 @@ def interval_of(bounds: Iterable[Bound], line: int) -> Interval:
     return Interval(lower, upper)
 
 
-def _unbounded(lower: int | None, upper: int | None) -> str:
+def _unbounded(lower: int | None, upper: int | None, right: str) -> str:
+    table = f"JOIN TABLE({right}) if all rows of {right} are there before those that ask about them"
     if lower is None and upper is None:
         either = f"{CLAUSE_EXPECTED} at the end, or an interval of the streams' times"
-        return f"missing WINDOW: expected {either}, such as {EXAMPLE}"
+        return f"missing WINDOW: expected {table}, {either}, such as {EXAMPLE}"
     missing = "later" if upper is None else "earlier"
     return (
         f"the interval is open: nothing bounds how much {missing} the right side's event time may be than the left's, "
-        f"so no tuple could ever be dropped; expected both bounds, such as {EXAMPLE}, or {CLAUSE_EXPECTED} at the end"
+        f"so no tuple could ever be dropped; expected both bounds, such as {EXAMPLE}, {table}, or {CLAUSE_EXPECTED} at "
+        "the end"
     )
 
 

@@ -9,7 +9,7 @@ from sqlglot.errors import TokenError
 from spojoin.errors import QueryError
 from spojoin.model import WHOLE_TABLE, JoinKind, Order, Window
 from spojoin.query.places import PlaceAt
-from spojoin.query.statement import Statement
+from spojoin.query.statement import JoinSide, Statement
 
 _EXPECTED = "FROM orders AS l JOIN TABLE(tiers) AS r, or a file in quotes"
 
@@ -37,6 +37,11 @@ def _named(following: list[Token], line: int) -> Token:
 
 def _blanked(sql: str, start: int, last: int) -> str:
     return sql[:start] + "".join(c if c in "\r\n" else " " for c in sql[start : last + 1]) + sql[last + 1 :]
+
+
+def as_table(side: JoinSide) -> str:
+    """How the statement says that a side is a table."""
+    return f"JOIN TABLE('{side.stream}')" if side.is_file else f"JOIN TABLE({side.stream})"
 
 
 def table_window(statement: Statement, window: Window | None, order: Order | None, line: int) -> Window:

@@ -13,7 +13,6 @@ from spojoin.cli.topics import Sent
 from spojoin.embedded import file_reader
 from spojoin.embedded.inputs import open_inputs
 from spojoin.embedded.results import Results
-from spojoin.errors import BadData
 from spojoin.query.load import parse_query
 
 CSV_LINES = {
@@ -97,11 +96,11 @@ def test_malformed_lines_take_no_place_in_a_window(tmp_path_factory, drawn):
 
 
 @pytest.mark.parametrize("suffix", list(LINES))
-def test_a_malformed_line_of_a_table_ends_the_start_by_its_position(tmp_path, suffix):
+def test_a_malformed_line_of_a_table_is_refused_as_well(tmp_path, suffix):
     path, _ = written(tmp_path, suffix, [("", 1), ("comment", 1)])
-    results = spojoin.sql(f"SELECT l.v FROM a AS l JOIN TABLE('{path}') AS r ON l.v > r.v", a={"v": [1]})
-    with pytest.raises(BadData, match=r"table t, .*, row 2: the line is no .*: a table is taken as a whole"):
-        results.to_arrow()
+    results = spojoin.sql(f"SELECT l.v, r.id FROM a AS l JOIN TABLE('{path}') AS r ON l.v > r.v", a={"v": [2]})
+    with pytest.warns(UserWarning, match=r"1 of 4 rows refused: 1 malformed \(first: t, position 2: the line is no "):
+        assert results.to_arrow().to_pylist() == [{"v": 2, "id": 1}]
 
 
 @pytest.mark.parametrize("suffix", list(LINES))

@@ -124,7 +124,7 @@ def test_a_table_has_no_event_time():
     ("text", "sentence"),
     [
         ('a,b\n1,2\n"1,5",3\n', "row 1: field a: value '1,5' is not a long"),
-        ("a,b\n1,2\n3\n", "row 1: '3' is no row of it"),
+        ("a,b\n1,2\n3\n", "row 1: the line is no row with the columns of t.csv"),
     ],
 )
 def test_a_bad_row_of_a_file_is_named(tmp_path, text, sentence):

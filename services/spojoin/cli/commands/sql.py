@@ -96,7 +96,7 @@ def _run_or_explain(options: SqlOptions) -> None:
     from spojoin.embedded.around import statement_around
     from spojoin.embedded.statements import StatementOptions
 
-    choices = StatementOptions(_times(options.time or ()), options.lateness, options.limit)
+    choices = StatementOptions(_times(options.time or ()), options.lateness, options.limit, ends=True)
     found = statement_around(_statement(options), {}, choices)
     for join in found.joins.values():
         say_notes(join.query)
@@ -156,7 +156,8 @@ def _run(found: Around, options: SqlOptions) -> None:
 
     join, shape, limit = found.join, named_format(options.format), parse_reject_limit(options.max_rejects)
     sources, beside = join.sources if join else {}, tuple(found.files)
-    files = RunFiles(sources, options.output, options.rejects, options.report, format=shape, beside=beside)
+    outputs = options.output, options.rejects, options.report
+    files = RunFiles(sources, *outputs, format=shape, beside=beside, is_statement=True)
     is_quiet = options.quiet or options.output == DASH or join is None
     with ending_on_signals(), run_progress(NAME, is_quiet=is_quiet) as progress:
         report = run(join.query, files, progress=progress, around=found.rows) if join else give(found.rows(), files)
