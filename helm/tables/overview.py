@@ -105,6 +105,12 @@ _RATES = Row(
             (f"max({pick('spojoin_oldest_open_seconds')})", "oldest open"),
             unit="s",
         ),
+        lines(
+            "Event time held",
+            "For how long rows have waited for an input that brings nothing, and for which one.",
+            (f"max by (stream, partition) ({pick('spojoin_event_time_held_seconds')})", "{{stream}} {{partition}}"),
+            unit="s",
+        ),
         DashboardPanel(
             "Latency, all tuples",
             "How many tuples were answered after how long.",

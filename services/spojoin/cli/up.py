@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from spojoin.cli.commands.common import say_notes
+from spojoin.cli.held import HoldNotice
 from spojoin.cli.up_options import UpOptions
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.local.broker import LocalBroker
@@ -60,7 +61,8 @@ def serve(options: UpOptions, console: Console) -> None:
         console.print(_directions(served), highlight=False)
         console.print(f"  the page is at http://{LOOPBACK}:{served.services['page'].port}/", highlight=False)
         console.print(f"  {ending(options)}", highlight=False)
-        _watch(served.supervisor, servers.redis_url, console)
+        hold = HoldNotice(options.query, servers.bootstrap, lambda text: console.print(text, highlight=False))
+        _watch(served.supervisor, servers.redis_url, console, hold)
 
 
 def _servers(stack: ExitStack, options: UpOptions, console: Console) -> Servers:
@@ -150,12 +152,13 @@ def ending(options: UpOptions) -> str:
     return f"Ctrl-C ends the services; rows and results stay in the Kafka at {options.bootstrap}"
 
 
-def _watch(supervisor: Supervisor, redis: str, console: Console) -> None:
-    """Tend the services and show their table until interrupted."""
+def _watch(supervisor: Supervisor, redis: str, console: Console, hold: HoldNotice) -> None:
+    """Tend the services, show their table, and say what rows wait for, until interrupted."""
     store = RedisStore(redis)
     with Live(console=console, auto_refresh=False) as live:
         while True:
             supervisor.tend()
+            hold.look(store)
             if console.is_terminal:
                 try:
                     live.update(status_table(store), refresh=True)

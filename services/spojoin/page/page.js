@@ -98,6 +98,7 @@ function showFigures(state) {
   say("p99", isKnown(sum.latency_ms_p99) ? `p99 ${milliseconds(sum.latency_ms_p99)} in the last minute` : "no result in the last minute");
   say("unanswered", `oldest unanswered: ${!isKnown(sum.unanswered_ms) ? "not known" : sum.unanswered_ms ? milliseconds(sum.unanswered_ms) : "none"}`);
   say("open", isKnown(sum.open_rows) ? `open rows: ${compact(sum.open_rows)}${sum.open_rows ? `, oldest for ${milliseconds(sum.open_ms)}` : ""}` : "");
+  say("held", sum.held ?? "");
   say("dead", whole(sum.dead_letters));
   say("epoch", isKnown(sum.epoch) ? `epoch ${sum.epoch}, frame ${whole(sum.frames_out)}` : "");
   const verdict = sum.completeness;

@@ -17,7 +17,7 @@ from spojoin.protocol.topology import TOPOLOGY, Role, Topic
 from spojoin.telemetry.expected import NOBODY
 from spojoin.telemetry.hop import ABOUT
 from spojoin.telemetry.hop_rows import hop_rows
-from spojoin.telemetry.status import FINE, open_rows, unanswered_ms
+from spojoin.telemetry.status import FINE, holder_of, open_rows, unanswered_ms
 
 Json = dict[str, Any]
 #: removes from a sentence what must not be shown
@@ -117,6 +117,7 @@ def _summary(known: Known, roles: Mapping[str, Json]) -> Json:
     latencies = sink[0].status if sink else None
     still_open = open_rows(each.status for each in (*router, *sink))
     totals = seen.totals if seen else {}
+    held = holder_of(each.status for each in router)
     return {
         "roles_ready": sum(role["state"] == "ready" for role in roles.values()),
         "roles": sum(role["state"] != "off" for role in roles.values()),
@@ -128,6 +129,7 @@ def _summary(known: Known, roles: Mapping[str, Json]) -> Json:
         "unanswered_ms": unanswered_ms(each.status for each in (*router, *sink)),
         "open_rows": None if still_open is None else still_open[0],
         "open_ms": None if still_open is None else still_open[1],
+        "held": None if held is None else str(held),
         "tuples": totals.get("rows"),
         "answered": totals.get("answered"),
         "matches": totals.get("matches"),

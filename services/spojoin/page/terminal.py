@@ -50,12 +50,17 @@ def _figures(summary: Json) -> str:
         f"{_whole(summary['matches'])} matches, refused {_whole(summary['dead_letters'])}\n"
         f"latency of the last minute p50 {p50}, p99 {p99}; "
         f"oldest unanswered row: {unanswered_text(summary['unanswered_ms'])}{_open(summary)}\n"
+        f"{_held(summary)}"
         f"epoch {_whole(summary['epoch'])}, frames under way {_whole(summary['frames_under_way'])}"
     )
 
 
 def _open(summary: Json) -> str:
     return "" if summary["open_rows"] is None else f"; {open_text(summary['open_rows'], summary['open_ms'])}"
+
+
+def _held(summary: Json) -> str:
+    return f"{summary['held']}\n" if summary["held"] else ""
 
 
 def _window(window: Json) -> str:

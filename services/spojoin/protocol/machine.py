@@ -128,6 +128,21 @@ class TableRows:
     read: Mapping[int, int] = field(default_factory=dict)
 
 
+class Holder(NamedTuple):
+    """The input that rows wait for: event time, or the first version of a table.
+
+    stream: the number of the input; partition: None where none is there, or of a table
+    partitions: how many partitions the input has; reached_us: what event time it has reached, None for nothing yet
+    rows: read of all inputs, and held back
+    """
+
+    stream: int
+    partition: int | None
+    partitions: int
+    reached_us: int | None
+    rows: int
+
+
 class InputMachine(Machine, ABC):
     """A machine that takes rows of the users' inputs besides records; `active` once it may read them."""
 
@@ -161,6 +176,10 @@ class InputMachine(Machine, ABC):
     @abstractmethod
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
         """The input holds no more rows for now, or does after all."""
+
+    def holder(self) -> Holder | None:
+        """Which input holds rows back; None where none does."""
+        return None
 
     @abstractmethod
     def doubts_end(self, stream: int, partition: int) -> bool:
@@ -197,6 +216,10 @@ class InputThrough(InputMachine, ABC):
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
         """The input holds no more rows for now, or does after all."""
         self._inputs.on_input_end(stream, partition, ended=ended)
+
+    def holder(self) -> Holder | None:
+        """Which input holds rows back."""
+        return self._inputs.holder()
 
     def doubts_end(self, stream: int, partition: int) -> bool:
         """Whether the log has to be asked where the input ends."""

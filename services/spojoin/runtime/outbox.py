@@ -230,7 +230,7 @@ class Outbox:
             "source-row": letter.row,
         }
         encoded = tuple((f"spojoin-{name}", str(value).encode()) for name, value in headers.items())
-        return OutgoingMessage(self._topics.dead_letters(letter.stream), letter.value, encoded)
+        return OutgoingMessage(self._topics.dead_letters(letter.stream), letter.value, encoded, letter.key)
 
     def _result(self, result: Result) -> Iterator[OutgoingMessage]:
         target = LogPartition(self._topics.name(Topic.RESULTS), 0)

@@ -36,7 +36,7 @@ class TableReading(Protocol):
 class TableFeed:
     """Gives the machine the first version once the topic is read to where it ended at the start, and then its changes.
 
-    topic: None where the reading has all rows
+    A topic to which nothing was ever written has no version yet. topic: None where the reading has all rows
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class TableFeed:
         self.intake.reader.close()
 
     def _is_due(self) -> bool:
-        if not self._is_whole:
+        if not self._is_whole and (self._topic is None or self._targets is None or any(self._targets.values())):
             ends = {} if self._topic is None else self._targets
             return ends is not None and all(self.intake.has_passed(source, end) for source, end in ends.items())
         changed = self._changed_at_ms

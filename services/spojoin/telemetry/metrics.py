@@ -206,6 +206,13 @@ class Metrics:
             "spojoin_oldest_open_seconds",
             "Age of the oldest row that waits for later partners, 0 where none does.",
         )
+        self.held = self._gauge(
+            "spojoin_event_time_held_seconds",
+            "For how long rows have waited for an input that brings nothing, or for a table's first row, by that input "
+            "(router). No sample where none waits.",
+            "stream",
+            "partition",
+        )
         self.workers = self._gauge(
             "spojoin_layout_workers", "PO-Join workers that answer the latest frame seen: its worker count."
         )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from spojoin.model import Query
 from spojoin.ports.interfaces import Clock, Fields
 from spojoin.ports.shared_state import STATUS_TTL_S, SharedState, key
-from spojoin.protocol.machine import Emit, Machine, ResultPosition, Trim
+from spojoin.protocol.machine import Emit, InputMachine, Machine, ResultPosition, Trim
 from spojoin.protocol.pack import Pack
 from spojoin.protocol.packing import group_name
 from spojoin.protocol.standby import Standby
@@ -22,6 +22,7 @@ from spojoin.telemetry.expected import ServiceReport
 from spojoin.telemetry.frame_hops import FrameHops
 from spojoin.telemetry.gauges import MachineGauges, WindowGauges
 from spojoin.telemetry.health import Health
+from spojoin.telemetry.held import HeldSince
 from spojoin.telemetry.metrics import Metrics, value_of
 from spojoin.telemetry.status import READY, STANDBY
 from spojoin.telemetry.trail import FrameTrail
@@ -66,6 +67,8 @@ class Reporter:
         self._replay: dict[str, int] = {}
         self._machine = MachineGauges(metrics)
         self._windows: WindowGauges | None = None
+        self._query: Query | None = None
+        self._held = HeldSince()
         self._needs: tuple[str, ...] = ()
         self._workers = self._inside = 0
         self._trail = FrameTrail()
@@ -91,7 +94,7 @@ class Reporter:
 
     def watch_windows(self, query: Query) -> None:
         """Report from now on how full the query's windows are; for the role that writes frames."""
-        self._windows = WindowGauges(query, self._metrics)
+        self._windows, self._query = WindowGauges(query, self._metrics), query
 
     def begin_life(self, machine: Machine) -> None:
         """Forget the frames that were under way in a life before; where roles share a process, listen to each."""
@@ -259,6 +262,19 @@ class Reporter:
         self._metrics.open_age.set(age_ms / 1000)
         return {"open_rows": rows, "open_ms": age_ms}
 
+    def _held_by(self) -> Fields:
+        """Which input holds rows back, and since when."""
+        if self._query is None or not isinstance(self._life, InputMachine):
+            return {}
+        holder = None if self._is_silent else self._life.holder()
+        found = self._held.note(holder, self._query, self._clock.monotonic_ms())
+        self._metrics.held.clear()
+        if found is None or holder is None:
+            return {}
+        stream, partition = self._query.inputs[holder.stream].name, holder.partition
+        self._metrics.held.labels(stream, "" if partition is None else partition).set(found.ms / 1_000)
+        return found.fields()
+
     def _status(self, result_position: ResultPosition) -> Fields:
         is_ready, said = self._health.ready()
         metrics = self._metrics
@@ -284,6 +300,7 @@ class Reporter:
         if self._who.counts:
             status["unanswered_ms"] = self._unanswered_ms(result_position)
             status |= self._open_rows()
+        status |= self._held_by()
         if Role.SINK in self._who.roles:
             now_ms = self._clock.monotonic_ms()
             status["latency_ms_p50"] = metrics.latency.recent_ms(0.50, now_ms)

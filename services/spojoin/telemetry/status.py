@@ -13,6 +13,7 @@ from spojoin.protocol.packing import roles_of
 from spojoin.protocol.services import in_order
 from spojoin.protocol.topology import Role
 from spojoin.telemetry.expected import NOBODY, ExpectedServices, ServiceReport, expected_of, report_of
+from spojoin.telemetry.held import HeldBy, held_by
 from spojoin.telemetry.hop import Hop, HopTime, hop_time
 
 _PREFIX = f"spojoin:v{SCHEMA_VERSION}:"
@@ -33,7 +34,7 @@ class ServiceStatus(NamedTuple):
     `matches` are counted since the start, too. `unanswered_ms` is the age of the oldest row that the service knows to
     have no result, NaN where every row has one; it and `result_frame` are None where the service doesn't report them.
     `hops` are those that the service times. `open_rows` are rows that wait for later partners, the oldest for
-    `open_ms`; None where no rows ask, or the service doesn't report them.
+    `open_ms`; None where no rows ask, or the service doesn't report them. `held` is the input that rows wait for.
     """
 
     query: str
@@ -59,6 +60,7 @@ class ServiceStatus(NamedTuple):
     hops: Mapping[Hop, HopTime]
     open_rows: int | None = None
     open_ms: float | None = None
+    held: HeldBy | None = None
 
 
 class QueryStatus(NamedTuple):
@@ -128,6 +130,11 @@ def open_rows(services: Iterable[ServiceStatus]) -> tuple[int, float] | None:
     return max(known, default=None, key=lambda found: found[1])
 
 
+def holder_of(services: Iterable[ServiceStatus]) -> HeldBy | None:
+    """The input that rows wait for, as the router says."""
+    return next((row.held for row in services if row.held is not None), None)
+
+
 def without_credentials(text: str) -> str:
     """The sentence with the user and the password of any address blanked, so that it may be shown."""
     return _CREDENTIALS.sub(lambda found: f"{found[1] or found[2]}***", text)
@@ -176,6 +183,7 @@ def _row(query: str, service: str, fields: Mapping[str, str], wall_ms: int) -> S
         hops=_hops(fields),
         open_rows=number("open_rows") if "open_rows" in fields else None,
         open_ms=float(fields["open_ms"]) if "open_ms" in fields else None,
+        held=held_by(fields),
     )
 
 

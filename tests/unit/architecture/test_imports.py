@@ -28,7 +28,7 @@ def _full(name: str) -> str:
 ALLOWED = _table("""
     protocol: kernels suggest wire
     ports: protocol wire
-    telemetry: ports protocol version wire
+    telemetry: ports protocol suggest version wire
     helm.tables: ports protocol telemetry
     published: kernels protocol suggest wire
     query: expressions kernels published suggest

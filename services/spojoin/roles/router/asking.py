@@ -62,6 +62,11 @@ class Asking:
 
     # -- what closes
 
+    @property
+    def wait_for_time(self) -> bool:
+        """Whether rows are open until event time has gone on."""
+        return self._is_time and any(len(side.open) for side in self.sides)
+
     def end(self, *, ended: bool) -> None:
         """Say whether the inputs have ended, so that all that is open closes."""
         for side in self.sides:

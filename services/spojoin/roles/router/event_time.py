@@ -18,6 +18,7 @@ from spojoin.protocol.answered import (
     promises_of,
     saved_promises,
 )
+from spojoin.protocol.machine import Holder
 from spojoin.roles.router.merging import merged
 from spojoin.roles.router.physical_input import Flags, PhysicalInput, Taken, columns_of, only, take_ready
 from spojoin.roles.router.queue import OrderedQueue, StreamColumns, concat
@@ -167,7 +168,7 @@ class EventTimeOrder:
                 int(rows.rows[i]),
                 "late",
                 self._why_late(source, times, int(i), in_partition=bool(late[i])),
-                b"",
+                *rows.raw(int(rows.offsets[i])),
             )
             for i in np.flatnonzero(late | passed)
         ]
@@ -214,6 +215,21 @@ class EventTimeOrder:
         latest_ms = NEVER if self._idle_timeout_us is None else self._latest_ms()
         waited_for = [source for source in self._inputs if not (source.is_over or self._is_idle(source, latest_ms))]
         return min(waited_for, key=lambda s: (self._watermark(s), s.stream, s.partition), default=None)
+
+    def holder(self, *, are_open: bool) -> Holder | None:
+        """The input that the others wait for, where rows wait; are_open: whether rows do that were taken already."""
+        rows = sum(source.pending() for source in self._inputs)
+        if not (rows or are_open):
+            return None
+        if not self._is_complete():
+            missing = min({*range(self._streams)} - {source.stream for source in self._inputs})
+            return Holder(missing, None, 0, None, rows)
+        slowest = self._slowest()
+        if slowest is None:
+            return None
+        reached_us, stream = self._watermark(slowest), slowest.stream
+        partitions = sum(source.stream == stream for source in self._inputs)
+        return Holder(stream, slowest.partition, partitions, None if reached_us == NEVER else reached_us, rows)
 
     # -- idle inputs
 

@@ -17,7 +17,7 @@ from spojoin.model import Order, Query
 from spojoin.protocol.acceptance import LogFollower, chain
 from spojoin.protocol.answered import before
 from spojoin.protocol.generations import Beginning
-from spojoin.protocol.machine import Action, Emit, InputMachine, ResultPosition, TableRows, Trim
+from spojoin.protocol.machine import Action, Emit, Holder, InputMachine, ResultPosition, TableRows, Trim
 from spojoin.protocol.parts import first_reached
 from spojoin.protocol.topology import Topic
 from spojoin.published.guides import guide_of
@@ -294,6 +294,16 @@ class RouterMachine(InputMachine):
     def doubts_end(self, stream: int, partition: int) -> bool:
         """Whether the input would count as idle, if it is still at its end."""
         return isinstance(self._ordering, EventTimeOrder) and self._ordering.doubts_end(self._input(stream, partition))
+
+    def holder(self) -> Holder | None:
+        """Which input holds rows back: by event time, or as a table without a version."""
+        if not self.active:
+            return None
+        if self._table is not None and not self._table.is_offered:
+            return Holder(RIGHT, None, 0, None, 0)
+        if not isinstance(self._ordering, EventTimeOrder):
+            return None
+        return self._ordering.holder(are_open=self._asking is not None and self._asking.wait_for_time)
 
     # -- frames
 

@@ -221,8 +221,8 @@ class _Parsing:
     def bury(self, at: int, row: int, reason: str, detail: str, value: bytes | None = None) -> None:
         """A dead letter; without `value` it is about the whole message."""
         message = self.messages[at]
-        whole = (message.value or b"") if value is None else value
-        self.dead.append(DeadLetter(self.index, self.partition, message.offset, row, reason, detail, whole))
+        whole, key = (message.value or b"") if value is None else value, getattr(message, "key", None)
+        self.dead.append(DeadLetter(self.index, self.partition, message.offset, row, reason, detail, whole, key))
 
     def rows(self) -> Rows:
         """Everything read, in order."""

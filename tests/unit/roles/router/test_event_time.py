@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spojoin.protocol.machine import START, Emit
+from spojoin.ports.interfaces import LogPartition, LogRecord
+from spojoin.protocol.machine import START, Emit, Holder
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import RouterConfig
@@ -194,6 +195,36 @@ def test_a_row_behind_a_promise_says_so():
         "event time 1970-01-01T00:00:08Z: a heartbeat of its input had promised nothing before 1970-01-01T00:00:10Z, "
         "and all inputs were merged up to 1970-01-01T00:00:09Z"
     ]
+
+
+def test_a_late_row_comes_with_its_message():
+    routed = Routed()
+    given = rows(5, [9_000_000, 8_000_000])
+    given.messages = [
+        LogRecord(LogPartition("in.orders", 0), offset, 0, b"%d" % offset, (), b"k%d" % offset) for offset in (5, 6)
+    ]
+    routed.give(ORDERS, given)
+    routed.give(VIEWS, rows(0, [9_000_001]))
+    routed.tick()
+    assert [(letter.offset, letter.value, letter.key) for letter in routed.letters] == [(6, b"6", b"k6")]
+
+
+def test_the_input_that_holds_event_time_is_named():
+    routed = Routed(inputs=[ORDERS])
+    assert routed.router.holder() is None
+    routed.give(ORDERS, rows(0, [1_000_000, 5_000_000]))
+    assert routed.router.holder() == Holder(1, None, 0, None, 2)
+    routed.router.on_inputs([ORDERS, VIEWS, (1, 1)])
+    assert routed.router.holder() == Holder(1, 0, 2, None, 2)
+    routed.give(VIEWS, rows(0, [2_000_000]))
+    assert routed.router.holder() == Holder(1, 1, 2, None, 3)
+    routed.give((1, 1), rows(0, [3_000_000]))
+    routed.tick()
+    assert routed.router.holder() == Holder(1, 0, 2, 2_000_000, 2)
+    for source in (VIEWS, (1, 1)):
+        routed.give(source, rows(1, [], heartbeat_us=6_000_000, messages=1))
+    routed.tick()
+    assert (routed.router.holder(), routed.times()) == (None, [1_000_000, 2_000_000, 3_000_000, 5_000_000])
 
 
 def test_lateness_is_said_in_words():
