@@ -14,13 +14,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spojoin.errors import QueryError
+from spojoin.expressions.bounds import guard
 from spojoin.expressions.types import duckdb_type
+from spojoin.expressions.watch import SECONDS_MAX, watched
 from spojoin.model import ColumnType, TypeName
 
 Columns = Mapping[str, ColumnType]
 #: Expressions whose types are remembered: a statement names some in several places, and the simulator many times.
 TYPES_KEPT = 4_096
 DAY_US = 86_400_000_000
+TOO_LONG = f"it takes more than {SECONDS_MAX:g} s of processor time"
+#: Characters of an expression that an error shows.
+SHOWN_MAX = 200
+#: Rows that take too long are divided into so many: the one at fault stands alone after few attempts.
+PARTS_OF_LONG = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,10 @@ def quoted(name: str) -> str:
 
 def sentence(error: duckdb.Error) -> str:
     """What the engine says, without its kind, its candidates and its picture of the text."""
+    if isinstance(error, duckdb.InterruptException):
+        return TOO_LONG
+    if "Max expression depth" in str(error):
+        return "it is nested too deeply: expected fewer terms within each other"
     first = str(error).split("\n\n")[0].split("\n")[0]
     return first.split(": ", 1)[-1].strip().rstrip(".!")
 
@@ -62,11 +73,13 @@ def type_of(sql: str, columns: Columns) -> str:
 @functools.lru_cache(maxsize=TYPES_KEPT)
 def _type_over(sql: str, declared: str) -> str:
     connection = _checker()
+    guard(connection, sql)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE checked ({declared})")
     connection.execute("INSERT INTO checked DEFAULT VALUES")
-    relation = connection.sql(f"SELECT {sql} AS value FROM checked")
-    found = str(relation.types[0])
-    relation.fetchall()
+    with watched(connection, sql):
+        relation = connection.sql(f"SELECT {sql} AS value FROM checked")
+        found = str(relation.types[0])
+        relation.fetchall()
     return found
 
 
@@ -85,7 +98,10 @@ def bind(sql: str, tables: Mapping[str, Columns]) -> None:
 
 def constant(sql: str) -> object:
     """The value of an expression without columns. Raises duckdb.Error where it has none."""
-    return _checker().sql(f"SELECT {sql}").fetchall()[0][0]
+    connection = _checker()
+    guard(connection, sql)
+    with watched(connection, sql):
+        return connection.sql(f"SELECT {sql}").fetchall()[0][0]
 
 
 def interval(sql: str) -> tuple[int, int] | None:
@@ -116,37 +132,46 @@ class DuckdbEvaluator:
     def __call__(self, columns: pa.Table) -> Evaluated:
         """The values of all expressions for n rows of the columns, which have `value_type`s."""
         whole = self._tried(columns)
-        if not isinstance(whole, duckdb.Error):
+        if not isinstance(whole, str):
             return Evaluated(whole, [])
-        return self._one_by_one(columns, whole)
+        return self._in_parts(columns, whole)
 
-    def _tried(self, columns: pa.Table) -> list[pa.Array] | duckdb.Error:
+    def _tried(self, columns: pa.Table) -> list[pa.Array] | str:
+        """The values; what the engine says where some row has none, or all together take too long or too much room."""
         if not columns.num_rows:
             return [pa.nulls(0)] * self._count
         with self._lock:
             connection = self._open()
             connection.register("given", columns)
             try:
-                found = connection.sql(self._query).to_arrow_table()
+                with watched(connection, self._query):
+                    found = connection.sql(self._query).to_arrow_table()
+                return [_whole(column) for column in found.columns]
             except duckdb.Error as error:
-                return error
+                return sentence(error)
+            except pa.ArrowInvalid:  # an array of texts holds 2 GiB
+                return "its value is too long"
             finally:
                 connection.unregister("given")
-        return [_whole(column) for column in found.columns]
 
-    def _one_by_one(self, columns: pa.Table, error: duckdb.Error) -> Evaluated:
-        """Halve the rows until each that fails stands alone."""
+    def _in_parts(self, columns: pa.Table, why: str) -> Evaluated:
+        """Divide the rows until each that fails stands alone."""
         count = columns.num_rows
         if count == 1:
-            return Evaluated([pa.nulls(1)] * self._count, [ValuelessRow(0, sentence(error))])
-        half = count // 2
-        first, second = self(columns.slice(0, half)), self(columns.slice(half))
-        failures = [*first.failures, *(ValuelessRow(each.row + half, each.why) for each in second.failures)]
-        return Evaluated([_joined(a, b) for a, b in zip(first.values, second.values, strict=True)], failures)
+            return Evaluated([pa.nulls(1)] * self._count, [ValuelessRow(0, why)])
+        size = -(-count // (2 if why != TOO_LONG else PARTS_OF_LONG))
+        parts = [self(columns.slice(start, size)) for start in range(0, count, size)]
+        failures = [
+            ValuelessRow(each.row + size * number, each.why)
+            for number, part in enumerate(parts)
+            for each in part.failures
+        ]
+        return Evaluated([_joined(values) for values in zip(*(part.values for part in parts), strict=True)], failures)
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         if self._connection is None:
             self._connection = connected()
+            guard(self._connection, self._query)
         return self._connection
 
 
@@ -177,9 +202,10 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
 
-def _joined(a: pa.Array, b: pa.Array) -> pa.Array:
-    kind = b.type if pa.types.is_null(a.type) else a.type
-    return pa.concat_arrays([a.cast(kind), b.cast(kind)])
+def _joined(parts: Sequence[pa.Array]) -> pa.Array:
+    """Parts of one column, of which some may be NULLs of no type."""
+    kind = next((part.type for part in parts if not pa.types.is_null(part.type)), pa.null())
+    return pa.concat_arrays([part.cast(kind) for part in parts])
 
 
 def spread(values: pa.Array, kept: NDArray[np.int64], count: int) -> pa.Array:
@@ -191,4 +217,5 @@ def spread(values: pa.Array, kept: NDArray[np.int64], count: int) -> pa.Array:
 
 def refused(what: str, error: duckdb.Error, line: int | None) -> QueryError:
     """The engine's refusal as an error in a statement."""
-    return QueryError(f"{what}: {sentence(error)}", line)
+    shown = what if len(what) <= SHOWN_MAX else f"{what[: SHOWN_MAX // 2]} ... {what[-SHOWN_MAX // 2 :]}"
+    return QueryError(f"{shown}: {sentence(error)}", line)

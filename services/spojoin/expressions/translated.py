@@ -8,6 +8,7 @@ or when it meets such values: a NaN, which Arrow compares as IEEE does, or a res
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -87,7 +88,7 @@ def translated(sql: str, columns: Columns) -> Run | None:
         node = sqlglot.parse_one(sql, dialect="duckdb")
         assert isinstance(node, exp.Expression)
         return _term(node, columns).run
-    except Untranslatable:
+    except (Untranslatable, RecursionError):  # DuckDB has a limit of its own
         return None
 
 
@@ -111,9 +112,10 @@ def _condition(node: exp.Expression, columns: Columns) -> Run:
     return found.run
 
 
-def _connected(join: Callable[..., pa.Array], nodes: list[exp.Expression], columns: Columns) -> _Term:
-    first, second = (_condition(node, columns) for node in nodes)
-    return _Term(_BOOLEAN, lambda rows: join(first(rows), second(rows)))
+def _connected(join: Callable[..., pa.Array], node: exp.Expression, columns: Columns) -> _Term:
+    """All that ANDs connect, or all that ORs do: thousands stand in one another."""
+    runs = [_condition(each, columns) for each in node.flatten() if isinstance(each, exp.Expression)]
+    return _Term(_BOOLEAN, lambda rows: functools.reduce(join, (run(rows) for run in runs)))
 
 
 def _not(node: exp.Expression, columns: Columns) -> _Term:
@@ -279,7 +281,7 @@ def _compared_by(compare: Callable[..., pa.Array]) -> _Handler:
 
 
 def _joined_by(join: Callable[..., pa.Array]) -> _Handler:
-    return lambda node, columns: _connected(join, [node.this, node.expression], columns)
+    return lambda node, columns: _connected(join, node, columns)
 
 
 def _summed_by(add: Callable[..., pa.Array]) -> _Handler:

@@ -16,7 +16,11 @@ from spojoin.query.scope import Scope
 from spojoin.query.statement import DIALECT, bare
 from spojoin.query.zones import check_zones_within
 
+#: A whole number of 32 bits.
+_SHORT = re.compile(r"\d{1,9}", re.ASCII)
 _CALLED = re.compile(r"\w+")
+#: Where a format pads to more than 9,999 characters, or to a width that is given with the values.
+_WIDE = re.compile(r"\{[^{}]*:[^{}]*(\d{5}|\{)|%[-+ #0']*(\d{5}|\*)")
 _TABLES = (exp.Subquery, exp.Select, exp.SetOperation, exp.Exists)
 
 
@@ -125,9 +129,12 @@ def _exactly(sql: str, columns: dict[str, ColumnType]) -> str:
 def _kind_of(part: str, columns: dict[str, ColumnType]) -> ColumnType | None:
     import duckdb  # noqa: PLC0415  (few queries need the engine)
 
-    from spojoin.expressions.engine import type_of  # noqa: PLC0415
+    from spojoin.expressions.engine import quoted, type_of  # noqa: PLC0415
     from spojoin.expressions.types import column_type  # noqa: PLC0415
 
+    known = {quoted(name): kind for name, kind in columns.items()}
+    if part in known or _SHORT.fullmatch(part):
+        return known.get(part, ColumnType(TypeName.INT))
     try:
         return column_type(type_of(part, columns))
     except duckdb.Error:  # such as a parameter of a lambda: the engine compares it
@@ -179,7 +186,14 @@ def _why_not_called(node: Any) -> str | None:  # noqa: ANN401  (sqlglot's functi
     written = _CALLED.match(node.sql(dialect=DIALECT, comments=False))
     names = [node.name] if isinstance(node, exp.Anonymous) else [node.sql_name(), written[0] if written else ""]
     for name in filter(None, names):
-        why = why_refused(name, len(node.expressions))
+        why = why_refused(name, len(node.expressions)) or _why_too_wide(name.lower(), node)
         if why:
             return f"function {name.lower()}() {why}"
     return None
+
+
+def _why_too_wide(name: str, node: exp.Expression) -> str | None:
+    """Why a call of format() or printf() is refused: these have no guard, which would need their arguments' number."""
+    text = next(node.find_all(exp.Literal), None) if name in ("format", "printf") else None
+    is_wide = text is not None and text.is_string and _WIDE.search(text.name)
+    return "pads to more than 9,999 characters: expected a width written out, up to 9999" if is_wide else None

@@ -230,11 +230,17 @@ def _without_index(statement: Statement, parts: _Sorted, scope: Scope) -> QueryE
     )
 
 
+#: A side's conditions are checked one by one, so that a mistake has its line; of more than these some together.
+_CONDITIONS_MAX = 100
+
+
 def _filter(conjuncts: Sequence[exp.Expression], scope: Scope) -> Filter | None:
     """One side's conditions as one, which is true where all are."""
     if not conjuncts:
         return None
-    found = [condition_of_side(node, scope) for node in conjuncts]
+    size = -(-len(conjuncts) // _CONDITIONS_MAX)
+    together = [conjuncts[start : start + size] for start in range(0, len(conjuncts), size)]
+    found = [condition_of_side(exp.and_(*nodes, copy=False), scope) for nodes in together]
     names = tuple(dict.fromkeys(name for each in found for name in each.columns))
     sql = " AND ".join(f"({each.sql})" for each in found) if len(found) > 1 else found[0].sql
     return Filter(Computed(sql, names, found[0].type), " AND ".join(text_of(node) for node in conjuncts))

@@ -1,0 +1,102 @@
+"""What would drown or stop a query costs its row, with the reason, and no other row."""
+
+import pyarrow as pa
+import pytest
+
+import spojoin
+from spojoin.errors import QueryError
+from spojoin.expressions.bounds import BYTES_MAX
+from spojoin.expressions.engine import DuckdbEvaluator
+from spojoin.expressions.watch import SECONDS_MAX
+from spojoin.model import ColumnType, TypeName
+
+COLUMNS = {"i": ColumnType(TypeName.LONG), "s": ColumnType(TypeName.STRING)}
+HUGE = 1_000_000_000
+
+
+def evaluated(sql, numbers, text="ab"):
+    table = pa.table({"i": pa.array(numbers, pa.int64()), "s": [text] * len(numbers)})
+    return DuckdbEvaluator([sql], COLUMNS)(table)
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("repeat(s, i)", "ababab"),
+        ("lpad(s, CAST(i AS INTEGER), '-')", "-ab"),
+        ("rpad(s, CAST(i AS INTEGER), '-')", "ab-"),
+        ("len(range(i))", 3),
+        ("len(range(0, i))", 3),
+        ("len(range(i * 2, i, -1))", 3),
+        ("len(generate_series(1, i))", 3),
+        ("len(generate_series(TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-01' + to_hours(i), INTERVAL 1 HOUR))", 4),
+        ("len(list_resize([1], i))", 3),
+        ("length(bitstring('1', CAST(i AS INTEGER)))", 3),
+    ],
+)
+def test_a_row_that_makes_too_much_has_no_value(sql, value):
+    found = evaluated(sql, [3, HUGE, 3])
+    assert found.values[0].to_pylist() == [value, None, value]
+    assert [each.row for each in found.failures] == [1]
+    assert f"would make more than {BYTES_MAX:,} bytes of one row" in found.failures[0].why
+
+
+def test_a_text_that_grows_by_its_replacement_is_held():
+    found = evaluated("strlen(replace(repeat(s, i), 'a', repeat('b', i)))", [2, 100_000])
+    assert found.values[0].to_pylist() == [6, None]
+    assert "replace() would make more" in found.failures[0].why
+
+
+def test_functions_that_compare_each_pair_of_characters_are_held():
+    found = evaluated("levenshtein(repeat(s, i), 'b' || repeat(s, i))", [2, 100_000])
+    assert found.values[0].to_pylist() == [1, None]
+    assert "levenshtein() would take more than 100,000,000 steps" in found.failures[0].why
+
+
+def test_a_row_that_takes_too_long_stands_alone():
+    deep = "list_sum(list_transform(range(i), lambda x: list_sum(range(i + x))))"
+    found = evaluated(deep, [3, 3, 100_000, 3])
+    assert [each.row for each in found.failures] == [2]
+    assert found.failures[0].why == f"it takes more than {SECONDS_MAX:g} s of processor time"
+    assert found.values[0][0].as_py() == found.values[0][3].as_py() == 19
+
+
+def test_texts_that_fill_no_array_together_are_taken_apart(monkeypatch):
+    evaluator = DuckdbEvaluator(["repeat(s, i)"], COLUMNS)
+    tried, whole = evaluator._tried, []
+
+    def small(columns):
+        whole.append(columns.num_rows)
+        return tried(columns) if columns.num_rows <= 2 else "its value is too long"
+
+    monkeypatch.setattr(evaluator, "_tried", small)
+    table = pa.table({"i": pa.array([1] * 5, pa.int64()), "s": ["ab"] * 5})
+    assert evaluator(table).values[0].to_pylist() == ["ab"] * 5
+    assert whole[0] == 5
+
+
+@pytest.mark.parametrize(
+    "call",
+    [f"repeat('x', {HUGE})", f"lpad('x', {HUGE}, 'y')", f"len(range({HUGE}))"],
+)
+def test_a_constant_that_makes_too_much_is_refused_at_the_start(call):
+    rows = pa.table({"i": [1, 2]})
+    with pytest.raises(QueryError, match="would make more than"):
+        spojoin.sql(f"SELECT {call} AS x FROM t AS l JOIN TABLE(t) AS r ON l.i = r.i", t=rows)
+
+
+@pytest.mark.parametrize(
+    "call", ["format('{:1000000000}', l.i)", "printf('%1000000000d', l.i)", "format('{:{}}', 1, l.i)"]
+)
+def test_formats_of_great_width_are_refused(call):
+    rows = pa.table({"i": [1, 2]})
+    with pytest.raises(QueryError, match="pads to more than 9,999"):
+        spojoin.sql(f"SELECT {call} AS x FROM t AS l JOIN TABLE(t) AS r ON l.i = r.i", t=rows)
+
+
+def test_it_costs_the_row_of_a_statement():
+    rows = pa.table({"i": [1, 2, HUGE]})
+    results = spojoin.sql("SELECT r.i FROM t AS l JOIN TABLE(t) AS r ON l.i = r.i AND repeat('x', l.i) <> 'xx'", t=rows)
+    with pytest.warns(UserWarning, match="would make more than"):
+        assert results.to_arrow().to_pydict() == {"i": [1]}
+    assert results.rejected == {"expression": 1}
