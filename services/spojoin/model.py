@@ -455,6 +455,8 @@ class Aggregate:
     function: in lower case, as DuckDB calls it
     arguments: the first is what is aggregated; none for COUNT(*)
     share: of a quantile, between 0 and 1; filter: which partners count, None for all
+    order: in which partners are taken, by their numbers where none is given; is_distinct: of equal values the first
+    separator: of texts that are joined
     """
 
     function: str
@@ -463,6 +465,20 @@ class Aggregate:
     text: str
     share: Fraction | None = None
     filter: PairExpression | None = None
+    order: tuple[SortKey, ...] = ()
+    is_distinct: bool = False
+    separator: str = ""
+
+    @property
+    def needed(self) -> tuple[PairExpression, ...]:
+        """What is evaluated of each pair: the arguments, then the order, then the filter."""
+        order = (key.expression for key in self.order)
+        return (*self.arguments, *order, *(() if self.filter is None else (self.filter,)))
+
+    @property
+    def takes_nulls(self) -> bool:
+        """Whether a partner without a value counts."""
+        return self.function in ("first", "last", "list")
 
     @property
     def measured(self) -> tuple[PairExpression | None, PairExpression | None]:
@@ -472,23 +488,29 @@ class Aggregate:
     @property
     def is_sum(self) -> bool:
         """Whether what parts of the partners give adds up to it, and only they are asked."""
-        needed = [*self.arguments, *([] if self.filter is None else [self.filter])]
-        return self.function in ("count", "sum", "avg") and all(use.side == 1 for each in needed for use in each.uses)
+        is_added = self.function in ("count", "sum", "avg") and not self.is_distinct
+        return is_added and all(use.side == 1 for each in self.needed for use in each.uses)
 
     @property
     def choice(self) -> Choice | None:
         """The partner whose values it gives, where it is the first in an order of right rows."""
-        if self.function not in ("min", "max", "arg_min", "arg_max"):
+        if self.order:
             return None
-        key = SortKey(self.arguments[-1], self.function.endswith("max"), nulls_first=False)
-        found = Choice(key, needed=self.arguments, filter=self.filter)
+        if self.function in ("first", "last", "any_value"):
+            needed = () if self.takes_nulls else self.arguments
+            found = Choice(None, self.function == "last", needed=needed, filter=self.filter)
+        elif self.function in ("min", "max", "arg_min", "arg_max"):
+            key = SortKey(self.arguments[-1], self.function.endswith("max"), nulls_first=False)
+            found = Choice(key, needed=self.arguments, filter=self.filter)
+        else:
+            return None
         return found if found.is_of_right_rows else None
 
     @property
     def is_plain_count(self) -> bool:
         """Whether it is the number of partners, or of those that have a value of one column."""
         is_column = all(each.column is not None for each in self.arguments)
-        return self.function == "count" and self.filter is None and is_column
+        return self.function == "count" and self.filter is None and is_column and not self.is_distinct
 
 
 @dataclass(frozen=True, slots=True)

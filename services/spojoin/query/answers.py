@@ -27,8 +27,7 @@ class StatementAnswers:
         """All expressions of both sides' columns."""
         yield from (each.expression for each in self.select)
         if self.grouped is not None:
-            yield from (argument for one in self.grouped.aggregates for argument in one.arguments)
-            yield from (one.filter for one in self.grouped.aggregates if one.filter is not None)
+            yield from (each for one in self.grouped.aggregates for each in one.needed)
             yield from [] if self.grouped.having is None else [self.grouped.having]
         if self.best is not None:
             yield from (key.expression for key in self.best.order)

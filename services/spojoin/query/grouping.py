@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 
+import pyarrow as pa
 from sqlglot import exp
 
 from spojoin.errors import QueryError
+from spojoin.expressions.types import value_type
 from spojoin.model import (
     AGGREGATE,
     Aggregate,
@@ -20,10 +22,11 @@ from spojoin.model import (
     Use,
 )
 from spojoin.query.computed import condition_of_pair, of_pair, value_of
+from spojoin.query.nearest import sort_keys
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
 from spojoin.query.selected import read_select
-from spojoin.query.statement import Statement, written
+from spojoin.query.statement import DIALECT, Statement, written
 
 #: What stands for an aggregate in the expressions over them: a column of this table, named by its number.
 _AGGREGATES = "\0aggregates"
@@ -44,8 +47,27 @@ _FUNCTIONS: dict[type[exp.Expression], str] = {
     exp.ArgMax: "arg_max",
     exp.PercentileDisc: "quantile_disc",
     exp.Median: "median",
+    exp.LogicalOr: "max",
+    exp.LogicalAnd: "min",
+    exp.CountIf: "sum",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.First: "first",
+    exp.Last: "last",
+    exp.AnyValue: "any_value",
+    exp.ArrayAgg: "list",
+    exp.GroupConcat: "string_agg",
 }
-EXPECTED = "COUNT, SUM, AVG, MIN, MAX, ARG_MIN, ARG_MAX, QUANTILE_DISC or MEDIAN"
+EXPECTED = (
+    "COUNT, COUNT_IF, SUM, AVG, MIN, MAX, ARG_MIN, ARG_MAX, BOOL_OR, BOOL_AND, QUANTILE_DISC, MEDIAN, STDDEV, "
+    "VARIANCE, FIRST, LAST, ANY_VALUE, LIST or STRING_AGG"
+)
+_OF_NUMBERS = ("sum", "avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop")
+_OF_ANYTHING = ("count", "first", "last", "any_value", "list", "string_agg")
+_ARGUMENTS = ("this", "expression", "expressions", "separator", "big_int")
 
 
 def has_aggregates(statement: Statement) -> bool:
@@ -113,7 +135,7 @@ def _found(node: exp.Expression) -> list[exp.Expression]:
     """The aggregates of an expression; none of them within another."""
     if type(node) in _FUNCTIONS:
         return [node]
-    if isinstance(node, exp.Filter):
+    if isinstance(node, exp.Filter | exp.IgnoreNulls):
         return [node]
     return [found for child in node.iter_expressions() for found in _found(child)]
 
@@ -147,26 +169,68 @@ class _Aggregates:
 
 def _aggregate(node: exp.Expression, scope: Scope) -> Aggregate:
     """An aggregate as written. Raises QueryError."""
-    condition, inner = None, node
-    if isinstance(node, exp.Filter):
-        condition, inner = condition_of_pair(node.expression.this, scope), node.this
-    if type(inner) not in _FUNCTIONS:
-        raise QueryError(f"'{text_of(inner)}' isn't supported: expected {EXPECTED}", scope.line_of(node))
-    function, text, line = _FUNCTIONS[type(inner)], text_of(node), scope.line_of(node)
-    if isinstance(inner.this, exp.Distinct):
-        raise QueryError(f"'{text}': DISTINCT isn't supported in aggregates", line)
-    given = [each for each in (inner.this, inner.args.get("expression"), *inner.expressions) if each is not None]
-    share = None
+    text, line, found = text_of(node), scope.line_of(node), _taken_apart(node)
+    if type(found.node) not in _FUNCTIONS:
+        raise QueryError(f"'{text_of(found.node)}' isn't supported: expected {EXPECTED}", line)
+    function, given, share = _FUNCTIONS[type(found.node)], list(found.given), None
     if function in ("quantile_disc", "median"):
         share = _share(given[1], scope) if function == "quantile_disc" else Fraction(1, 2)
         function, given = "quantile_disc", given[:1]
-    if function == "count" and given and isinstance(given[0], exp.Star):
+    _check_given(function, given, found, text, line)
+    condition = None if found.wanted is None else condition_of_pair(found.wanted, scope)
+    separator = "" if function != "string_agg" else str(value_of(found.node.args["separator"], scope))
+    arguments = tuple(of_pair(each, scope) for each in given)
+    if isinstance(found.node, exp.LogicalOr | exp.LogicalAnd):
+        arguments = tuple(condition_of_pair(each, scope) for each in given)
+    kind = _type(function, arguments, text, line)
+    is_distinct = found.is_distinct and function not in ("min", "max", "any_value")
+    order = sort_keys(found.order, scope) if function in _IN_ORDER else ()
+    return Aggregate(function, arguments, kind, text, share, condition, order, is_distinct, separator)
+
+
+#: Whose value the order of partners changes.
+_IN_ORDER = ("first", "last", "any_value", "list", "string_agg")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """An aggregate's function, what it is given, and the order and the condition by which it takes partners."""
+
+    node: exp.Expression
+    given: tuple[exp.Expression, ...]
+    wanted: exp.Expression | None = None
+    order: tuple[exp.Expression, ...] = ()
+    is_distinct: bool = False
+
+
+def _taken_apart(node: exp.Expression) -> _Call:
+    """The parts of an aggregate, whatever is written around its arguments; COUNT_IF(a) as a sum of ones."""
+    wanted = node.expression.this if isinstance(node, exp.Filter) else None
+    inner = node.this if isinstance(node, exp.Filter) else node
+    inner = inner.this if isinstance(inner, exp.IgnoreNulls) else inner
+    first, order, is_distinct = inner.this, (), False
+    if isinstance(inner, exp.CountIf):
+        return _Call(inner, (exp.cast(exp.paren(first), "INTEGER"),), wanted)
+    if isinstance(first, exp.Order):
+        first, order = first.this, tuple(first.expressions)
+    given = [each for each in (first, inner.args.get("expression"), *inner.expressions) if each is not None]
+    if isinstance(first, exp.Distinct):
+        given, is_distinct = [*first.expressions, *given[1:]], True
+    if isinstance(inner, exp.Count) and given and isinstance(given[0], exp.Star):
         given = []
+    if isinstance(inner, exp.GroupConcat):
+        inner.set("separator", inner.args.get("separator") or exp.Literal.string(","))
+        given[0] = exp.cast(given[0], "VARCHAR", dialect=DIALECT)
+    return _Call(inner, tuple(given), wanted, order, is_distinct)
+
+
+def _check_given(function: str, given: Sequence[exp.Expression], found: _Call, text: str, line: int) -> None:
     wanted = 2 if function in ("arg_min", "arg_max") else 1
     if len(given) != wanted and not (function == "count" and not given):
         raise QueryError(f"'{text}': expected {wanted} argument{'s' * (wanted > 1)}", line)
-    arguments = tuple(of_pair(each, scope) for each in given)
-    return Aggregate(function, arguments, _type(function, arguments, text, line), text, share, condition)
+    others = [each for name, each in found.node.args.items() if each and name not in (*_ARGUMENTS, "quantile")]
+    if others and function != "quantile_disc":
+        raise QueryError(f"'{text}': expected {wanted} argument{'s' * (wanted > 1)}, without a further one", line)
 
 
 def _share(node: exp.Expression, scope: Scope) -> Fraction:
@@ -178,17 +242,16 @@ def _share(node: exp.Expression, scope: Scope) -> Fraction:
 
 
 def _type(function: str, arguments: Sequence[PairExpression], text: str, line: int) -> ColumnType:
-    if function == "count":
-        return _LONG
-    kind = arguments[0].type
-    allowed = _NUMBERS if function in ("sum", "avg") else _ORDERED
+    kind = arguments[0].type if arguments else _LONG
+    if function == "list":
+        return ColumnType(TypeName.CARRIED, arrow=pa.list_(value_type(kind)))
+    if function in _OF_ANYTHING:
+        return _LONG if function == "count" else kind
+    allowed = _NUMBERS if function in _OF_NUMBERS else _ORDERED
     compared = arguments[-1].type
     if compared.name not in allowed:
         raise QueryError(f"'{text}' is of a {compared}: expected one of {', '.join(allowed)}", line)
-    if function == "avg":
-        return _DOUBLE
-    if function != "sum":
+    if function not in _OF_NUMBERS:
         return kind
-    if kind.name in (TypeName.FLOAT, TypeName.DOUBLE):
-        return _DOUBLE
-    return ColumnType(TypeName.DECIMAL, _SUM_PRECISION, kind.scale)
+    is_whole = function == "sum" and kind.name not in (TypeName.FLOAT, TypeName.DOUBLE)
+    return ColumnType(TypeName.DECIMAL, _SUM_PRECISION, kind.scale) if is_whole else _DOUBLE

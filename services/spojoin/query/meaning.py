@@ -11,7 +11,7 @@ time waits for an idle input (`idle_timeout`): in which order rows were taken, t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from spojoin.model import (
     WHOLE_TABLE,
@@ -26,6 +26,7 @@ from spojoin.model import (
     Order,
     Predicate,
     Query,
+    SortKey,
     Stream,
     Window,
 )
@@ -110,18 +111,23 @@ def _of_answers(query: Query) -> Iterator[tuple[str, str]]:
         if query.grouped.having is not None:
             yield "condition on groups", query.grouped.having.sql
     if query.best is not None:
-        keys = ", ".join(
-            f"{key.expression.sql}{' DESC' if key.is_descending else ''}{' NULLS FIRST' if key.nulls_first else ''}"
-            for key in query.best.order
-        )
-        yield "best partners", f"{query.best.count} by {keys}"
+        yield "best partners", f"{query.best.count} by {_order(query.best.order)}"
 
 
 def _aggregate(one: Aggregate) -> str:
     given = ", ".join(argument.sql for argument in one.arguments) or "*"
     share = "" if one.share is None else f", {one.share}"
     chosen = "" if one.filter is None else f" where {one.filter.sql}"
-    return f"{one.function}({given}{share}){chosen}"
+    order = f" order by {_order(one.order)}" if one.order else ""
+    distinct, separator = "distinct " * one.is_distinct, f", {one.separator!r}" if one.separator else ""
+    return f"{one.function}({distinct}{given}{share}{separator}{order}){chosen}"
+
+
+def _order(keys: Iterable[SortKey]) -> str:
+    return ", ".join(
+        f"{key.expression.sql}{' DESC' if key.is_descending else ''}{' NULLS FIRST' if key.nulls_first else ''}"
+        for key in keys
+    )
 
 
 def _of_stream(stream: Stream) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from spojoin.errors import QueryError
@@ -59,11 +61,16 @@ def _qualified(node: exp.Expression, scope: Scope) -> Best:
     order = window.args.get("order")
     if not isinstance(window.this, exp.RowNumber) or order is None or not _is_by_left_row(window, scope):
         raise _refused(node, scope)
-    keys = tuple(
-        SortKey(of_pair(each.this, scope), bool(each.args.get("desc")), bool(each.args.get("nulls_first")))
-        for each in order.expressions
-    )
+    keys = sort_keys(order.expressions, scope)
     return Best(count, (*keys, _by_number(is_descending=False)))
+
+
+def sort_keys(order: Sequence[exp.Expression], scope: Scope) -> tuple[SortKey, ...]:
+    """What ORDER BY orders partners by."""
+    return tuple(
+        SortKey(of_pair(each.this, scope), bool(each.args.get("desc")), bool(each.args.get("nulls_first")))
+        for each in order
+    )
 
 
 def _bound(node: exp.Expression) -> int:

@@ -334,6 +334,8 @@ def _code(key: KeyColumn, row: SourceRow) -> int | None:
     value = evaluate(key.expression, row.values, key.domain is Domain.FLOAT)
     if is_refused(value):
         return None
+    if isinstance(value, str):
+        return int.from_bytes(value.encode()[:8].ljust(8, b"\0"), "big") - 2**63
     return fold(value) if key.domain is Domain.FLOAT else int(value * 10**key.scale)  # type: ignore[arg-type]
 
 

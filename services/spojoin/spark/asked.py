@@ -102,8 +102,8 @@ def _uses(query: Query) -> Iterator[Use]:
     for expression in (*(each.expression for each in query.select), *query.residuals):
         yield from expression.uses
     for one in query.grouped.aggregates if query.grouped else ():
-        for argument in one.arguments:
-            yield from argument.uses
+        for expression in one.needed:
+            yield from expression.uses
 
 
 def _check_frame(name: str, frame: object) -> None:

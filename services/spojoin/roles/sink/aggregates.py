@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spojoin.expressions.types import value_type
 from spojoin.kernels.chosen import first_listed
-from spojoin.kernels.exact_sums import sums_of_doubles, sums_of_integers
+from spojoin.kernels.exact_sums import sums_of_integers
 from spojoin.kernels.placed import placed
 from spojoin.kernels.ratings import CODED, NEVER
 from spojoin.kernels.segments import marked_each
 from spojoin.measures.numbers import Flags, codes, doubles, flags, halves
 from spojoin.model import Aggregate
 from spojoin.roles.sink.closed_rows import ClosedRows
+from spojoin.roles.sink.gathered import GATHERED, first_of_equal, in_order, numbers
 from spojoin.roles.sink.history import History
 from spojoin.roles.sink.pairs import PairProgram, SeqPairs
-from spojoin.roles.sink.sums import check_size, decimals, means
+from spojoin.roles.sink.sums import check_size, decimals, means, sums_or_means
 from spojoin.wire.records import I64
 
 
@@ -51,20 +51,30 @@ class AggregateColumn:
     def __init__(self, aggregate: Aggregate) -> None:
         self._aggregate = aggregate
         self._kind = value_type(aggregate.type)
-        self.needed = [*aggregate.arguments, *([] if aggregate.filter is None else [aggregate.filter])]
+        self.needed = list(aggregate.needed)
 
     def values(self, given: list[pa.Array], offsets: I64, seqs: I64) -> pa.Array:
         """One value a left row; given: of all pairs what is needed; offsets, seqs: as in `ClosedRows`."""
+        one = self._aggregate
         counted = np.ones(int(offsets[-1]), np.bool_)
-        if self._aggregate.filter is not None:
+        if one.filter is not None:
             counted = flags(given.pop().cast(pa.bool_()).fill_null(False))
+        given, by = given[: len(one.arguments)], given[len(one.arguments) :]
+        if by:
+            order = in_order(by, one.order, offsets)
+            given, counted = [each.take(pa.array(order)) for each in given], counted[order]
+        if not one.takes_nulls:
+            for argument in given:
+                if argument.null_count:
+                    counted = counted & flags(argument.is_valid())
+        if one.is_distinct:
+            counted = first_of_equal(numbers(given[0], one.arguments[0].type), counted, offsets)
         return self._of(given, counted, offsets, seqs)
 
     def _of(self, given: list[pa.Array], counted: Flags, offsets: I64, seqs: I64) -> pa.Array:
-        for argument in given:
-            if argument.null_count:
-                counted = counted & flags(argument.is_valid())
         match self._aggregate.function:
+            case function if function in GATHERED:
+                return GATHERED[function](self._aggregate, given[0], counted, offsets).cast(self._kind)
             case "count":
                 return pa.array(marked_each(counted, offsets))
             case "sum":
@@ -78,14 +88,14 @@ class AggregateColumn:
 
     def _sum(self, values: pa.Array, counted: Flags, offsets: I64, seqs: I64) -> pa.Array:
         if pa.types.is_floating(values.type):
-            sums, counts = _doubles(values, counted, offsets, is_mean=False)
+            sums, counts = sums_or_means(doubles(values), counted, offsets, is_mean=False)
             return pa.array(sums, mask=counts == 0)
         whole, counts = self._integers(values, counted, offsets, seqs)
         return decimals(whole, counts, self._kind)
 
     def _mean(self, values: pa.Array, counted: Flags, offsets: I64, seqs: I64) -> pa.Array:
         if pa.types.is_floating(values.type):
-            found, counts = _doubles(values, counted, offsets, is_mean=True)
+            found, counts = sums_or_means(doubles(values), counted, offsets, is_mean=True)
             return pa.array(found, mask=counts == 0)
         sums, counts = self._integers(values, counted, offsets, seqs)
         return means(sums, counts, values.type)
@@ -119,12 +129,8 @@ class AggregateColumn:
 
     def _ordered(self, values: pa.Array) -> I64:
         """Numbers in the order of the values, (n,); of NULL any."""
-        if self._aggregate.arguments[-1].type.is_coded:
-            numbers = codes(values)
-        else:
-            ranks = pc.rank(values, sort_keys="ascending", tiebreaker="dense")
-            numbers = ranks.to_numpy(zero_copy_only=False).astype(np.int64)
-        return ~numbers if self._aggregate.function == "arg_max" else numbers
+        found = numbers(values, self._aggregate.arguments[-1].type)
+        return ~found if self._aggregate.function == "arg_max" else found
 
     def _place(self, counts: I64) -> I64:
         match self._aggregate.function:
@@ -137,9 +143,3 @@ class AggregateColumn:
                 return np.maximum(np.array(up, np.int64).reshape(len(counts)), 0)
             case _:
                 return np.zeros(len(counts), np.int64)
-
-
-def _doubles(values: pa.Array, counted: Flags, offsets: I64, *, is_mean: bool) -> tuple[NDArray[np.float64], I64]:
-    sums, counts = np.empty(len(offsets) - 1), np.empty(len(offsets) - 1, np.int64)
-    sums_of_doubles(doubles(values), counted, offsets, is_mean, sums, counts)
-    return sums, counts

@@ -7,7 +7,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spojoin.errors import BadData
-from spojoin.kernels.exact_sums import means_of_integers
+from spojoin.kernels.exact_sums import means_of_integers, sums_of_doubles
+from spojoin.measures.numbers import Flags
 from spojoin.wire.records import I64
 
 U64 = NDArray[np.uint64]
@@ -41,3 +42,12 @@ def means(sums: tuple[U64, I64], counts: I64, summed: pa.DataType) -> pa.Array:
     found = np.empty(len(counts))
     means_of_integers(*sums, counts, np.uint64(10**scale), found)
     return pa.array(found, mask=counts == 0)
+
+
+def sums_or_means(
+    values: NDArray[np.float64], counted: Flags, offsets: I64, *, is_mean: bool
+) -> tuple[NDArray[np.float64], I64]:
+    """By left row the exact sum, or mean, of its counted doubles, rounded once, and how many there are."""
+    found, counts = np.empty(len(offsets) - 1), np.empty(len(offsets) - 1, np.int64)
+    sums_of_doubles(values, counted, offsets, is_mean, found, counts)
+    return found, counts
