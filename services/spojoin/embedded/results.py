@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -52,7 +53,7 @@ class Results(ArrowRows):
         found: Mapping[str, int] = self.report["rejected_by_reason"]
         return found
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
+    def __iter__(self) -> Generator[pa.RecordBatch, None, None]:
         """The rows, batch by batch. Raises BadData at the end if more rows were refused than `max_rejects` allows."""
         try:
             yield from self._rows
@@ -76,6 +77,27 @@ class Results(ArrowRows):
         frame = pl.from_arrow(self.to_arrow())
         assert isinstance(frame, pl.DataFrame), "a table gives a data frame"
         return frame
+
+    def head(self, rows: int = 5) -> pa.Table:
+        """The first rows as an Arrow table; the join ends when they are there."""
+        found, left = [], rows
+        with closing(iter(self)) as batches:
+            while left > 0 and (batch := next(batches, None)) is not None:
+                found.append(batch.slice(0, left))
+                left -= found[-1].num_rows
+        return pa.Table.from_batches(found, self.schema)
+
+    def show(self, rows: int = 40) -> None:
+        """Print the first rows as a table."""
+        from spojoin.embedded.table_for_people import first_rows_text  # noqa: PLC0415  (loads rich)
+
+        print(first_rows_text(self.head(rows + 1), rows))
+
+    def explain(self) -> str:
+        """How the statement is evaluated, as `spojoin sql --explain` shows it; no rows are read."""
+        from spojoin.embedded.explained import explained  # noqa: PLC0415  (loads rich)
+
+        return explained(self._statement)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)

@@ -246,7 +246,7 @@ def _table_rules(query: Query, sizes: SetupSizes) -> tuple[str, ...]:
     """What a left row is answered about, and what a version of the table costs."""
     left, table, rows = query.streams[0].name, query.streams[-1].name, window_tuples(query, sizes)
     return (
-        f"a row of {left} answers once, as it comes, about all rows of the table {table} in its current version",
+        f"a row of {left} answers once, as it comes, about all rows of the table {table}",
         f"a version is the whole table: {version_bytes(query, sizes):,} bytes in the log, and as many in batches, "
         f"where it has {rows:,} rows; while it replaces another, both are held",
     )
@@ -319,23 +319,26 @@ def _topic(query: Query, topic: Topic, sizes: SetupSizes) -> TopicPlan:
     )
 
 
-def render(plan: QueryPlan, console: Console) -> None:
-    """Print a plan as tables."""
+def render(plan: QueryPlan, console: Console, *, is_served: bool = True) -> None:
+    """Print a plan as tables; of services and topics only where there are any."""
     query, window = plan.query, plan.query.window
     length, slide = (size_text(size, window.is_time) for size in (window.length, window.slide))
     kind = "self join" if query.is_of_one_input else "join"
     console.print(f"[bold]{query.name}[/]: {kind} of {' and '.join(s.name for s in query.inputs)}", highlight=False)
     size = f"the whole table {query.streams[-1].name}" if query.has_table else f"{length}, slide {slide}"
     console.print(f"window {size}; order {query.order}; output {query.output}", highlight=False)
-    for rule in (*plan.window_rules, *_waiting_rules(query)):
+    own = plan.window_rules[:1] if query.has_table else plan.window_rules
+    for rule in (*plan.window_rules, *_waiting_rules(query)) if is_served else own:
         console.print(f"  {escape(rule)}", highlight=False)
     if other := explained(query):
         console.print(other, highlight=False)
     whole = "such a table" if query.has_table else "a window"
-    console.print(f"batches of up to {plan.batch_tuples:,} tuples, about {plan.batches:,} in {whole}", highlight=False)
+    if is_served:
+        batches = f"batches of up to {plan.batch_tuples:,} tuples, about {plan.batches:,} in {whole}"
+        console.print(batches, highlight=False)
     for table in (_condition_table(plan), _key_table(plan), _index_table(plan), _row_table(plan)):
         console.print(table)
-    for table in (_state_table(plan), _topic_table(plan)):
+    for table in (_state_table(plan), _topic_table(plan)) if is_served else ():
         console.print(table)
 
 

@@ -42,7 +42,7 @@ ALLOWED = _table("""
     roles.predictor: kernels ports protocol query runtime wire
     roles.router: kernels protocol published query suggest wire
     roles.sink: expressions kernels measures protocol wire
-    embedded: expressions kernels protocol published query roles.logical_and roles.mutable roles.permutation
+    embedded: explain expressions kernels protocol published query roles.logical_and roles.mutable roles.permutation
         roles.pojoin roles.predictor roles.router roles.sink suggest threads wire
     explain: kernels protocol published query suggest
     client: ports protocol runtime wire

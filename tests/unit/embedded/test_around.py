@@ -127,3 +127,23 @@ def test_too_many_refused_rows_end_a_reading_with_the_commonest_reason(tmp_path:
     file.write_text('{"id": 1, "name": "one"}\n' + "{broken\n" * 3)
     with pytest.raises(BadData, match=r"than max_rejects=0.1: 3 of 11 rows refused: 3 malformed"):
         spojoin.sql(f"SELECT n.name {JOIN} JOIN '{file}' AS n ON n.id = l.id", a=A, b=B, max_rejects=0.1).to_arrow()
+
+
+def test_the_first_rows_are_shown_and_end_the_join(capsys: pytest.CaptureFixture[str]) -> None:
+    results = spojoin.sql(f"SELECT l.id, r.id AS other {JOIN}", a=A, b=B)
+    assert results.head(2).to_pylist() == [{"id": 1, "other": 1}, {"id": 1, "other": 4}]
+    results.show(2)
+    results.show()
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in shown[:1] + shown[2:4]] == [["id", "other"], ["1", "1"], ["1", "4"]]
+    assert shown[4] == "the first 2 rows; to_arrow() gives all"
+    assert shown[-1] == "9 rows"
+
+
+def test_the_plan_of_one_process_names_no_services_and_topics() -> None:
+    plain = spojoin.sql(f"SELECT l.id {JOIN}", a=A, b=B).explain()
+    assert "l.x > r.y" in plain
+    parted = spojoin.sql(f"SELECT l.id, COUNT(*) {JOIN} GROUP BY 1 ORDER BY 2", a=A, b=B).explain()
+    assert "join_1, run by spojoin:" in parted
+    assert "FROM join_1 GROUP BY 1 ORDER BY 2" in parted
+    assert not [word for word in ("router", "sink", "topic", "partition", "version") if word in plain + parted]

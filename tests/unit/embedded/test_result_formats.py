@@ -304,3 +304,13 @@ def test_parquet_of_every_type(tmp_path):
     with open_writer(tmp_path / "x.parquet", SCHEMA) as writer:
         writer.write(batch_of([row]))
     assert pq.read_table(tmp_path / "x.parquet").to_pylist() == [row]
+
+
+def test_rows_for_people_are_written_as_they_come():
+    sink = pa.BufferOutputStream()
+    writer = TableForPeople(sink, pa.schema({"n": pa.int64()}), width=40)
+    writer.write(pa.record_batch({"n": [7, 12]}))
+    assert sink.tell() > 0
+    writer.write(pa.record_batch({"n": [1000]}))
+    text = sink.getvalue().to_pybytes().decode()
+    assert [line.strip() for line in text.splitlines()] == ["n", "──", "7", "12", "10", "00"]

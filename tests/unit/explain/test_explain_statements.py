@@ -140,7 +140,7 @@ sql: SELECT l.id, r.level FROM orders AS l JOIN tiers AS r ON l.amount >= r.low
 def test_a_table_says_what_a_version_costs():
     plan = explain(parse_query(TIERED.replace("SOURCE", "topic: reference")))
     assert plan.window_rules == (
-        "a row of orders answers once, as it comes, about all rows of the table tiers in its current version",
+        "a row of orders answers once, as it comes, about all rows of the table tiers",
         "a version is the whole table: 24,000,000 bytes in the log, and as many in batches, where it has 1,000,000 "
         "rows; while it replaces another, both are held",
     )

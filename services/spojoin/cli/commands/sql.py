@@ -101,7 +101,11 @@ def _run_or_explain(options: SqlOptions) -> None:
     for join in found.joins.values():
         say_notes(join.query)
     if options.explain:
-        _explain(found)
+        from rich.console import Console
+
+        from spojoin.embedded.explained import show_plan
+
+        show_plan(found, Console())
     else:
         _run(found, options)
 
@@ -127,18 +131,6 @@ def _times(texts: list[str] | tuple[()]) -> dict[str, str]:
     """The event-time column of each file; of those not named, under the empty text."""
     pairs = [text.rpartition("=") for text in texts]
     return {name: column for name, _, column in pairs}
-
-
-def _explain(found: Around) -> None:
-    from rich.console import Console
-
-    from spojoin.explain.footprint import SetupSizes
-    from spojoin.explain.plan import explain, render
-
-    for join in found.joins.values():
-        render(explain(join.query, None, SetupSizes()), Console())
-    if not found.is_alone:
-        Console().print(f"DuckDB runs: {found.sql}", highlight=False, markup=False)
 
 
 def _run(found: Around, options: SqlOptions) -> None:

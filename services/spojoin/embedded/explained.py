@@ -1,0 +1,28 @@
+"""How a statement is evaluated in one process, in words and tables."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from spojoin.embedded.around import Around
+from spojoin.explain.plan import explain, render
+
+
+def show_plan(statement: Around, console: Console) -> None:
+    """Print the plan of each join, and what DuckDB does with their rows."""
+    for name, join in statement.joins.items():
+        if not statement.is_alone:
+            console.print(f"[bold]{name}[/], run by spojoin:", highlight=False)
+        render(explain(join.query), console, is_served=False)
+    if not statement.is_alone:
+        console.print("run by DuckDB:", highlight=False)
+        console.print(f"  {statement.sql}", highlight=False, markup=False)
+
+
+def explained(statement: Around) -> str:
+    """The plan as text."""
+    text = io.StringIO()
+    show_plan(statement, Console(file=text, width=120, force_terminal=False))
+    return text.getvalue()
