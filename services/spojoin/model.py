@@ -308,6 +308,53 @@ class TableSource:
     refresh_ms: int = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class CsvOptions:
+    """How CSV is written; None where nothing is said, and the page says what is taken then.
+
+    delim, quote, escape, comment: characters; decimal, thousands: those of numbers
+    dateformat, timestampformat: in the words of strptime, as DuckDB has them
+    nullstr: words for NULL; header: whether the first line has names; names: those of the columns, in order
+    skip: lines before the header
+    """
+
+    delim: str | None = None
+    quote: str = '"'
+    escape: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
+    dateformat: str | None = None
+    timestampformat: str | None = None
+    encoding: str = "utf-8"
+    nullstr: tuple[str, ...] | None = None
+    comment: str | None = None
+    header: bool | None = None
+    names: tuple[str, ...] | None = None
+    skip: int = 0
+
+
+#: Of CSV of which nothing is said.
+AS_THE_PAGE_SAYS = CsvOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class FileForm:
+    """What is known of a stream's file besides its columns.
+
+    csv: how it is written, where it is CSV
+    guessed: columns whose types its first rows have told, so that a later value may be of another
+    valueless: columns of text of which those rows have no value
+    """
+
+    csv: CsvOptions = AS_THE_PAGE_SAYS
+    guessed: frozenset[str] = frozenset()
+    valueless: frozenset[str] = frozenset()
+
+
+#: Of a stream of whose file nothing is known.
+NO_FORM = FileForm()
+
+
 #: As a stream's `time`, where its schema has no such column: the timestamp that Kafka keeps with each record.
 RECORD_TIME = "record"
 
@@ -324,6 +371,7 @@ class Stream:
     asks: whether each row asks for one answer about all its partners, as left rows may, and those of a FULL JOIN do
     query: the query whose results its rows are; None where producers write them
     table: where its rows come from if it is a table, which other versions replace as a whole; None of a stream
+    file: what is known of its file, if it is read from one
     """
 
     name: str
@@ -338,6 +386,7 @@ class Stream:
     asks: bool = False
     query: str | None = None
     table: TableSource | None = None
+    file: FileForm = NO_FORM
 
     def type_of(self, column: str) -> ColumnType:
         """The type of a column that expressions use."""

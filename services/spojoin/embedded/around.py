@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import sqlglot
@@ -22,6 +23,7 @@ from spojoin.errors import Place, QueryError
 from spojoin.query.places import places_in
 from spojoin.suggest import unknown
 
+_T = TypeVar("_T")
 _FIRST = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN)
 
 
@@ -247,8 +249,13 @@ class _Taken:
         inner = select.exists()
         names = {each.name or each.alias for each in [*select.sources, *(inner.sources if inner else ())]}
         lower = {name.lower() for name in names} | {""}
-        times = {name: column for name, column in self._options.times.items() if name.lower() in lower}
-        return replace(self._options, times=times)
+        options = self._options
+        return replace(
+            options,
+            times=_of_names(options.times, lower),
+            schemas=_of_names(options.schemas, lower),
+            csv=_of_names(options.csv, lower),
+        )
 
     def _sides(self, select: Select, sides: Sequence[Source]) -> tuple[dict[str, object], dict[int, tuple[int, str]]]:
         """The tables that a join's sides name, and how its text names those that stand as subqueries."""
@@ -310,7 +317,7 @@ class _Taken:
         if given is not None and not isinstance(source, str | Path):
             found: ArrowRows = GivenTable(source)
         elif given is not None or name == "-" or "." in name or "/" in name:
-            found = FileRows(Path(str(source or name)))
+            found = FileRows(Path(str(source or name)), self._options.schemas, self._options.csv)
         else:
             known = unknown("table", name, self._tables) if self._tables else f"'{name}' is no file"
             raise QueryError(f"sql: {known}: expected its path in quotes, such as FROM '{name}.csv'")
@@ -319,6 +326,10 @@ class _Taken:
 
     def _check_used(self) -> None:
         unused = [name for name in self._tables if name not in self._used]
+        known = [each.name for select in self._selects for each in select.sources if each.name is not None]
+        for given in (*self._options.schemas, *self._options.csv):
+            if given and given not in known:
+                raise QueryError(unknown("stream or file", given, dict.fromkeys(known)))
         if unused:
             raise QueryError(f"table {unused[0]!r} isn't used by the statement: expected FROM or JOIN of it")
 
@@ -329,6 +340,11 @@ class _Taken:
             self._words.text[begin:until] if text is None else text
             for begin, until, text in _pieces(self._words.text, start, end, self._edits)
         )
+
+
+def _of_names(options: Mapping[str, _T], lower: Collection[str]) -> dict[str, _T]:
+    """The options of inputs that have one of these names, in lower case."""
+    return {name: each for name, each in options.items() if name.lower() in lower}
 
 
 def _with_instead(error: QueryError, instead: str) -> QueryError:

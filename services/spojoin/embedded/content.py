@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
+from spojoin.embedded.text import CSV_SUFFIXES
 from spojoin.errors import BadData, ConfigurationError
 
 #: Arrow's name of the compression, by the ending of compressed text.
 COMPRESSED_SUFFIXES: dict[str, Literal["gzip", "bz2", "zstd"]] = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
-_CSV_SUFFIXES = (".csv", ".tsv")
+_PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|html|\?xml)", re.IGNORECASE)
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _HEAD_BYTES = 64
 
@@ -35,6 +37,7 @@ class Kind(NamedTuple):
 
 _SAVE_AS = "save it as CSV, JSON lines or Parquet"
 _ARROW_ADVICE = "let its name end in .arrow, or save it as Parquet"
+_UTF16_ADVICE = "save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW; CSV is also read by --csv encoding=utf-16"
 _KINDS = (
     Kind(b"PAR1", "Parquet", ".parquet"),
     Kind(b"\x1f\x8b", "gzip", ".gz"),
@@ -42,8 +45,8 @@ _KINDS = (
     Kind(b"BZh", "bzip2", ".bz2"),
     Kind(b"ARROW1", "an Arrow IPC (Feather) file", None, _ARROW_ADVICE),
     Kind(b"\xff\xff\xff\xff", "an Arrow IPC stream", None, _ARROW_ADVICE),
-    Kind(b"\xff\xfe", "UTF-16 text", None, "save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW"),
-    Kind(b"\xfe\xff", "UTF-16 text", None, "save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW"),
+    Kind(b"\xff\xfe", "UTF-16 text", None, _UTF16_ADVICE),
+    Kind(b"\xfe\xff", "UTF-16 text", None, _UTF16_ADVICE),
     Kind(b"PK\x03\x04", "a ZIP archive, as .xlsx files are", None, f"unpack it, or {_SAVE_AS}"),
     Kind(b"\xd0\xcf\x11\xe0", "an old Excel sheet", None, _SAVE_AS),
     Kind(b"\xfd7zXZ", "xz", None, "unpack it, or compress it with gzip or zstd"),
@@ -88,7 +91,10 @@ def _check_text(what: str, path: Path, head: bytes, first: str = "") -> None:
     found = kind_of(head)
     if found is not None:
         raise ConfigurationError(f"{what} holds {found.name}, whatever its ending says; {first}{_advice(found, path)}")
-    if path.suffix.lower() in _CSV_SUFFIXES and head.lstrip().startswith(b"{"):
+    if _PAGE.match(head):
+        advice = f"{first}look what it says: a download that failed often gives a page"
+        raise ConfigurationError(f"{what} holds a web page, whatever its ending says; {advice}")
+    if path.suffix.lower() in CSV_SUFFIXES and head.lstrip().startswith(b"{"):
         advice = f"{first}name it {path.with_suffix('.jsonl')}"
         raise ConfigurationError(f"{what} holds JSON, whatever its ending says; {advice}")
 

@@ -7,7 +7,7 @@ columns of other types also know the spellings of a missing value.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,37 +16,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from spojoin.embedded import file_reader
 from spojoin.embedded.content import naming_the_file, reading_with_sentences
+from spojoin.embedded.csv_cells import plain_dates, plain_numbers, plain_times, without_null_spellings
+from spojoin.embedded.csv_form import OnBadLine, csv_form
 from spojoin.embedded.file_reader import SHOWN_BYTES, TextReader
-from spojoin.embedded.text import HOW_TO_RECODE, Utf8Stream, is_marked, marked_cells, unmarked
-from spojoin.errors import BadData, ConfigurationError
-
-#: What stands for a missing value in CSV, as in pandas and Arrow; NaN isn't among them, it has a reason of its own.
-CSV_NULLS = pa.array(["", "NA", "N/A", "#N/A", "n/a", "<NA>", "NULL", "Null", "null", "None"])
+from spojoin.embedded.text import how_to_recode, is_marked, marked_cells, unmarked
+from spojoin.errors import BadData
+from spojoin.model import AS_THE_PAGE_SAYS, CsvOptions
 
 #: A whole number that reads back as the same text, so that keys like 007 stay what they are.
 _CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17}|)$"  # an empty key is allowed here; its row is refused later
 
-OnBadLine = Callable[[pa_csv.InvalidRow], Literal["skip", "error"]]
-
-# The stubs of pyarrow don't know that this takes its own files.
-_open_csv: Any = pa_csv.open_csv
-
 
 class CsvReader(TextReader):
-    """CSV with a header line, read as text.
+    """CSV, read as text; options: how it is written, where that isn't as `delimiter` and the page say.
 
     A marker line is appended: a quote that is never closed swallows it, which shows the mistake.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema, key: str | None, delimiter: str) -> None:
+    def __init__(
+        self, path: Path, schema: pa.Schema, key: str | None, delimiter: str, options: CsvOptions = AS_THE_PAGE_SAYS
+    ) -> None:
         super().__init__(path, schema, key)
-        self._delimiter = delimiter
-        columns = csv_header(path, delimiter)
-        self._check_columns(columns)
+        self._form = csv_form(path, delimiter, options)
+        self._is_plain = options == AS_THE_PAGE_SAYS
+        self._check_columns(self._form.names)
         self._end = secrets.token_hex(3)
-        self._end_line = f"\n{delimiter.join([self._end] * len(columns))}\n".encode()
+        self._end_line = f"\n{self._form.delimiter.join([self._end] * len(self._form.names))}\n".encode()
         self._key_type = self._find_key_type()
 
     @property
@@ -59,7 +55,7 @@ class CsvReader(TextReader):
         if self.key is None or pa.types.is_string(self.schema.field(self.key).type):
             return pa.int64() if self.key is None else pa.string()
         with naming_the_file(self.path), pa.input_stream(str(self.path)) as file:
-            for batch in _csv_batches(Utf8Stream(file), [self.key], self._delimiter, _skip):
+            for batch in self._form.batches(self._form.text(file), [self.key], _skip):
                 if not pc.all(pc.match_substring_regex(batch.column(0), _CANONICAL_INTEGER)).as_py():
                     return pa.string()
         return pa.int64()
@@ -70,7 +66,7 @@ class CsvReader(TextReader):
         position = yield from self._rows(self.schema.names, 0)
         if position is not None:
             self._raw.seek(0)
-            yield from self._rows([*dict.fromkeys(self.found)], position)
+            yield from self._rows(self.found, position)
 
     def _rows(self, names: list[str], first: int) -> Generator[pa.RecordBatch, None, int | None]:
         """The rows from position `first` on, of the columns `names`.
@@ -80,9 +76,9 @@ class CsvReader(TextReader):
         position = 0
         is_whole = False
         bad: dict[int, str] = {}
-        text = Utf8Stream(self._open(), self._end_line)
-        for batch in _csv_batches(text, names, self._delimiter, _remember_in(bad)):
-            if text.has_marks and len(names) < len({*self.found}):
+        text = self._form.text(self._open(), self._end_line)
+        for batch in self._form.batches(text, names, _remember_in(bad, self._form.first_number)):
+            if text.has_marks and len(names) < len(self.found):
                 return position
             whole = _with_gaps(batch, position, sorted(bad))
             self._note_malformed({at: bad.pop(at) for at in sorted(bad) if at < position + whole.num_rows}, first)
@@ -91,13 +87,35 @@ class CsvReader(TextReader):
             position += rows.num_rows
             if position <= first:
                 continue
+            if not is_whole and (cut := self._cut_line(rows.slice(rows.num_rows - 1))) is not None:
+                self._note_cut(position - 1, cut)
+                rows, is_whole = _without_the_last(rows), True
             if text.has_marks and (marked := marked_cells(rows)):
                 rows = self._refused(rows, position - rows.num_rows, marked)
             yield self._cleaned(rows)
         if not is_whole:
             at = max([position - 1, *bad])
-            raise BadData(f"{self.path}: a quote is opened in the row at position {at} and never closed; close it")
+            if [*bad] != [position] or not self._is_cut(bad[at]):
+                raise BadData(f"{self.path}: a quote is opened in the row at position {at} and never closed; close it")
+            self._note_cut(at, bad[at])
+            nothing = [pa.nulls(1, pa.string()) for _ in self.schema]
+            yield self._cleaned(pa.RecordBatch.from_arrays(nothing, names=self.schema.names))
         return None
+
+    def _cut_line(self, row: pa.RecordBatch) -> str | None:
+        """What is left of a row, which may be none, where it is a file's last line and breaks off within quotes."""
+        cells = [cell for column in row.columns for cell in column.to_pylist() if cell is not None]
+        return ",".join(cells) if any(map(self._is_cut, cells)) else None
+
+    def _is_cut(self, text: str) -> bool:
+        """Whether quotes that aren't closed begin in the last line, so that they swallow the marker line alone."""
+        before, marker, _ = text.partition(f"\n{self._end}")
+        return bool(marker) and "\n" not in before
+
+    def _note_cut(self, position: int, text: str) -> None:
+        line = text.partition(f"\n{self._end}")[0]
+        self.malformed[position] = unmarked(line).decode(errors="replace")
+        self.malformed_because[position] = "the file breaks off within quotes: copy or download it again"
 
     def _note_malformed(self, lines: Mapping[int, str], first: int) -> None:
         for position, line in lines.items():
@@ -106,7 +124,8 @@ class CsvReader(TextReader):
             text = unmarked(line)
             self.malformed[position] = text.decode(errors="replace")
             if is_marked(line):
-                self.malformed_because[position] = f"{text[:SHOWN_BYTES]!r} isn't UTF-8 text; {HOW_TO_RECODE}"
+                why = f"{text[:SHOWN_BYTES]!r} isn't UTF-8 text; {how_to_recode(self.path)}"
+                self.malformed_because[position] = why
 
     def _cleaned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Keys in their type, text as it stands, everything else as text without the spellings of a missing value."""
@@ -116,17 +135,25 @@ class CsvReader(TextReader):
     def _cleaned_column(self, cells: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:
         if field.name == self.key:
             return _or_none(cells).cast(self._key_type)
-        is_as_written = pa.types.is_string(field.type) or pa.types.is_binary(field.type)
-        return cells if is_as_written else without_null_spellings(cells)
+        if pa.types.is_string(field.type) or pa.types.is_binary(field.type):
+            return cells
+        options = self._form.options
+        plain: pa.StringArray = without_null_spellings(cells, options)
+        if self._is_plain:
+            return plain
+        if pa.types.is_date(field.type):
+            return plain_dates(plain, options)
+        is_time = pa.types.is_timestamp(field.type) or pa.types.is_null(field.type)
+        return plain_times(plain, options) if is_time else plain_numbers(plain, options)
 
 
-def first_rows(path: Path, delimiter: str, names: list[str]) -> pa.RecordBatch:
-    """The first block of a file as text, with the columns in `names`, each of which stands once."""
+def first_rows(path: Path, delimiter: str, options: CsvOptions = AS_THE_PAGE_SAYS) -> pa.RecordBatch:
+    """The first block of a file as text, without rows that are none."""
+    form = csv_form(path, delimiter, options)
     with naming_the_file(path), pa.input_stream(str(path)) as file:
-        text = Utf8Stream(file)
-        batches = _csv_batches(text, names, delimiter, _skip)
-        empty = pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(names), names=names)
-        rows = next(batches, empty) if names else empty
+        text = form.text(file)
+        nothing = pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(form.names), names=list(form.names))
+        rows = next(form.batches(text, form.names, _skip), nothing)
         return rows.filter(_has_no_mark(rows)) if text.has_marks else rows
 
 
@@ -135,57 +162,14 @@ def _has_no_mark(rows: pa.RecordBatch) -> pa.BooleanArray:
     return pa.array([row not in marked for row in range(rows.num_rows)], pa.bool_())
 
 
-def csv_header(path: Path, delimiter: str) -> list[str]:
-    """The names of a file's columns. Raises ConfigurationError where it has none, or they aren't UTF-8 text."""
-    with naming_the_file(path), pa.input_stream(str(path)) as file:
-        try:
-            names: list[str] = _csv_stream(Utf8Stream(file), [], delimiter, _skip).schema.names
-        except pa.ArrowInvalid as error:
-            raise ConfigurationError(f"{path}: no CSV with a header line: {error}") from error
-    for name in names:
-        if is_marked(name):
-            raise ConfigurationError(f"{path}: the column name {unmarked(name)!r} isn't UTF-8 text; {HOW_TO_RECODE}")
-    return names
-
-
-def _csv_batches(text: Utf8Stream, names: list[str], delimiter: str, on_bad: OnBadLine) -> Iterator[pa.RecordBatch]:
-    stream = _csv_stream(text, names, delimiter, on_bad)
-    while (batch := _next(stream)) is not None:
-        yield batch
-
-
-def _next(stream: pa_csv.CSVStreamingReader) -> pa.RecordBatch | None:
-    try:
-        return stream.read_next_batch()
-    except StopIteration:
-        return None
-
-
-def _csv_stream(text: Utf8Stream, names: list[str], delimiter: str, on_bad: OnBadLine) -> pa_csv.CSVStreamingReader:
-    """One thread only: Arrow numbers bad lines only then."""
-    stream: pa_csv.CSVStreamingReader = _open_csv(
-        pa.PythonFile(text, mode="r"),
-        read_options=pa_csv.ReadOptions(use_threads=False, block_size=file_reader.BLOCK_BYTES),
-        parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_bad),
-        convert_options=pa_csv.ConvertOptions(
-            include_columns=names,
-            column_types=dict.fromkeys(names, pa.string()),
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-    return stream
-
-
 def _skip(_row: pa_csv.InvalidRow) -> Literal["skip"]:
     return "skip"
 
 
-def _remember_in(bad: dict[int, str]) -> OnBadLine:
+def _remember_in(bad: dict[int, str], first_number: int) -> OnBadLine:
     def handler(row: pa_csv.InvalidRow) -> Literal["skip"]:
         assert row.number is not None  # one thread reads
-        bad[row.number - 2] = row.text  # numbered from 1, the header being line 1
+        bad[row.number - first_number] = row.text
         return "skip"
 
     return handler
@@ -212,14 +196,14 @@ def _with_gaps(batch: pa.RecordBatch, first: int, bad: list[int]) -> pa.RecordBa
     return batch.take(taken)
 
 
+def _without_the_last(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows, the last one as nulls."""
+    places = np.arange(rows.num_rows)
+    taken: pa.Int64Array = pa.array(places, pa.int64(), mask=places == rows.num_rows - 1)
+    return rows.take(taken)
+
+
 def _or_none(keys: Any) -> pa.Array[Any]:  # noqa: ANN401  (the stubs lack the string functions)
     """Keys with null for an empty one, as in other formats."""
     present: pa.StringArray = pc.if_else(pc.equal(keys, ""), pa.scalar(None, pa.string()), keys)
-    return present
-
-
-def without_null_spellings(text: Any) -> pa.Array[Any]:  # noqa: ANN401  (the stubs lack the string functions)
-    """Cells of a column of numbers, times or the like: trimmed, those that say that there is no value as null."""
-    trimmed = pc.utf8_trim_whitespace(text)
-    present: pa.StringArray = pc.if_else(pc.is_in(trimmed, value_set=CSV_NULLS), pa.scalar(None, pa.string()), trimmed)
     return present

@@ -14,8 +14,7 @@ from spojoin.embedded.patterns import files_of
 from spojoin.embedded.readers import CSV_DELIMITERS, JSON_SUFFIXES, PARQUET_SUFFIXES, format_suffix
 from spojoin.embedded.standard_input import naming_standard_input
 from spojoin.errors import BadData, ConfigurationError
-from spojoin.model import ColumnType, TypeName
-from spojoin.query.guessed import guessed
+from spojoin.model import AS_THE_PAGE_SAYS, ColumnType, CsvOptions, TypeName
 from spojoin.query.inferred import InferredSchema, common_type, inferred, repeated_name
 
 #: Rows of text by which types are told, from the first 4 MiB of a file.
@@ -31,7 +30,7 @@ def schema_of(source: object) -> dict[str, ColumnType]:
     return dict(schema_with_notes(source).columns)
 
 
-def schema_with_notes(source: object, *, carries: bool = False) -> InferredSchema:
+def schema_with_notes(source: object, *, carries: bool = False, csv: CsvOptions = AS_THE_PAGE_SAYS) -> InferredSchema:
     """The columns of a source with their types, and why some can't be used.
 
     source: a path, a pattern of files or `-`; an Arrow schema, table, batch or reader; a data frame of pandas, or
@@ -39,11 +38,12 @@ def schema_with_notes(source: object, *, carries: bool = False) -> InferredSchem
     JSON) tells its types by its first rows: a later value that doesn't fit is refused with its row.
 
     carries: as of `inferred`; text has no such columns
+    csv: how CSV is written
 
     Raises ConfigurationError where a file can't be read or files differ, BadData for any other object.
     """
     if isinstance(source, str | Path):
-        return _of_files(Path(source), carries=carries)
+        return _of_files(Path(source), csv, carries=carries)
     return inferred(arrow_schema_of(source), carries=carries)
 
 
@@ -54,6 +54,10 @@ def arrow_schema_of(source: Any) -> pa.Schema:  # noqa: ANN401  (any argument)
     if isinstance(getattr(source, "schema", None), pa.Schema):
         return source.schema
     if type(source).__module__.split(".")[0] == "pandas":
+        names = list(source.columns)
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
+            raise BadData(f"the data frame's {repeated_name(str(repeated))}")
         return pa.Schema.from_pandas(source)
     if isinstance(source, Mapping):
         return pa.table(dict(source)).schema
@@ -75,13 +79,19 @@ class _Found:
     left_out: Mapping[str, str]
 
 
-def _of_files(path: Path, *, carries: bool) -> InferredSchema:
+def _of_files(path: Path, csv: CsvOptions, *, carries: bool) -> InferredSchema:
     """The types that hold the values of all files that a path stands for."""
     files = _sampled(files_of(path))
-    found = [_of_file(each, carries=carries) for each in files]
+    found = [_of_file(each, csv, carries=carries) for each in files]
     left_out = {name: why for each in found for name, why in each.left_out.items()}
     names = dict.fromkeys(name for each in found for name in each.columns if name not in left_out)
-    return InferredSchema({name: _common(name, files, found) for name in names}, left_out)
+    return InferredSchema(
+        {name: _common(name, files, found) for name in names},
+        left_out,
+        frozenset(names if any(map(_is_text, files)) else ()),
+        frozenset(name for name in names if all(each.columns.get(name) is None for each in found)),
+        is_open=not (names or left_out) and any(map(_is_json, files)),
+    )
 
 
 def _sampled(files: list[Path]) -> list[Path]:
@@ -93,6 +103,10 @@ def _sampled(files: list[Path]) -> list[Path]:
 
 def _is_text(path: Path) -> bool:
     return any(suffix.lower() in {*CSV_DELIMITERS, *JSON_SUFFIXES} for suffix in path.suffixes[-2:])
+
+
+def _is_json(path: Path) -> bool:
+    return any(suffix.lower() in JSON_SUFFIXES for suffix in path.suffixes[-2:])
 
 
 def _common(name: str, files: list[Path], found: list[_Found]) -> ColumnType:
@@ -113,11 +127,11 @@ def _common(name: str, files: list[Path], found: list[_Found]) -> ColumnType:
     return first[1] if first else _STRING
 
 
-def _of_file(path: Path, *, carries: bool) -> _Found:
+def _of_file(path: Path, csv: CsvOptions, *, carries: bool) -> _Found:
     with naming_standard_input(path):
-        suffix = format_suffix(path)
+        suffix = format_suffix(path, csv)
         if suffix in CSV_DELIMITERS:
-            return _of_csv(path, CSV_DELIMITERS[suffix])
+            return _of_csv(path, CSV_DELIMITERS[suffix], csv)
         return _of_json(path) if suffix in JSON_SUFFIXES else _of_arrow(_written_schema(path, suffix), carries=carries)
 
 
@@ -138,22 +152,22 @@ def _written_schema(path: Path, suffix: str) -> pa.Schema:
     return ArrowReader(path, pa.schema([]), None).file_schema
 
 
-def _of_csv(path: Path, delimiter: str) -> _Found:
-    from spojoin.embedded.csv_reader import csv_header, first_rows, without_null_spellings  # noqa: PLC0415
+def _of_csv(path: Path, delimiter: str, csv: CsvOptions) -> _Found:
+    from spojoin.embedded.csv_cells import told_type  # noqa: PLC0415
+    from spojoin.embedded.csv_reader import first_rows  # noqa: PLC0415
 
-    names = csv_header(path, delimiter)
-    once = [name for name in names if names.count(name) == 1]
-    rows = first_rows(path, delimiter, once).slice(0, SAMPLE_ROWS)
-    columns = {name: guessed(without_null_spellings(rows.column(name))) for name in once}
-    return _Found(columns, {name: repeated_name(name) for name in names if name not in columns})
+    rows = first_rows(path, delimiter, csv).slice(0, SAMPLE_ROWS)
+    return _Found({name: told_type(rows.column(name), csv) for name in rows.schema.names}, {})
 
 
 def _of_json(path: Path) -> _Found:
-    from spojoin.embedded.json_reader import objects_of  # noqa: PLC0415
+    from spojoin.embedded.json_reader import check_objects, objects_of  # noqa: PLC0415
     from spojoin.embedded.json_types import json_type  # noqa: PLC0415
 
+    rows = list(islice(objects_of(path), SAMPLE_ROWS))
+    check_objects(path, rows[:2])
     values: dict[str, list[object]] = {}
-    for row in islice(objects_of(path), SAMPLE_ROWS):
+    for row in rows:
         for name, value in row.items():
             values.setdefault(name, []).append(value)
     nested = {name for name, cells in values.items() if any(isinstance(cell, dict | list) for cell in cells)}

@@ -121,7 +121,7 @@ def open_inputs(query: Query, sources: Mapping[str, object]) -> list[InputFile]:
 def _reader(source: object, stream: Stream, needs_time: bool) -> Reader:
     schema = arrow_schema(stream, needs_time)
     if isinstance(source, str | Path):
-        return open_reader(Path(source), schema, stream.key)
+        return open_reader(Path(source), schema, stream.key, stream.file.csv)
     return TableReader(stream.name, cast("RowsLike", source), schema)
 
 

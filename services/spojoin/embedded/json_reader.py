@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from spojoin.embedded.content import naming_the_file, reading_with_sentences
 from spojoin.embedded.file_reader import SHOWN_BYTES, TextReader
 from spojoin.embedded.json_array import ArrayOrLines, ByteSource
 from spojoin.embedded.text import HOW_TO_RECODE, is_characters, is_utf8, json_cell_not_utf8
+from spojoin.errors import ConfigurationError
 from spojoin.query.json_number import JsonNumber
 from spojoin.query.schema import JSON_FRACTIONS
 
@@ -110,6 +111,30 @@ def objects_of(path: Path) -> Iterator[dict[str, object]]:
     with naming_the_file(path), pa.input_stream(str(path)) as file:
         for block in _blocks(_lines(file, path)):
             yield from (row for row in map(_object, block.splitlines()) if row is not None)
+
+
+def check_objects(path: Path, first: Sequence[Mapping[str, object]]) -> None:
+    """ConfigurationError where a file has text but no object in any line, or one object that holds all rows.
+
+    first: its first objects, two where there are so many
+    """
+    if not first and (text := _beginning(path)):
+        way = f"write each object in a line of its own, as by: jq -c . {path.name} > NEW.jsonl"
+        advice = way if text.startswith("{") else "name it by what it holds"
+        raise ConfigurationError(f"{path} has no JSON object in any line, it begins with {text!r}; {advice}")
+    for name, value in first[0].items() if len(first) == 1 else ():
+        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            raise ConfigurationError(
+                f"{path} holds one object, whose field {name!r} is a list of objects; if these are the rows, write "
+                f"them alone, as by: jq -c '.{name}[]' {path.name} > NEW.jsonl"
+            )
+
+
+def _beginning(path: Path) -> str:
+    """The first characters of a file's text; empty where it has none."""
+    with naming_the_file(path), pa.input_stream(str(path)) as file:
+        block = next(_blocks(_lines(file, path)), b"")
+    return block.decode(errors="replace").lstrip("\ufeff \t\r\n")[:SHOWN_BYTES]
 
 
 def _lines(file: pa.NativeFile, path: Path) -> ByteSource:

@@ -11,6 +11,7 @@ from spojoin.embedded.given_tables import given
 from spojoin.embedded.reject_limit import parse_reject_limit
 from spojoin.embedded.results import Results
 from spojoin.embedded.said import warn_of_notes
+from spojoin.embedded.source_options import GivenCsv, GivenSchema, csv_by_name, schema_by_name
 from spojoin.embedded.statements import StatementOptions, times_by_name
 
 
@@ -22,6 +23,8 @@ def sql(
     lateness: str | None = None,
     limit: int | None = None,
     max_rejects: str | float = "50%",
+    schema: GivenSchema | None = None,
+    csv: GivenCsv | None = None,
     threads: int | None = None,
     **tables: RowsLike | str | Path,
 ) -> Results:
@@ -47,6 +50,9 @@ def sql(
         limit: the most partners listed of one row.
         max_rejects: how many rows may be refused, a share such as 0.1 or "10%", or a number of rows; below it a warning
             tells of them, above it, or where all are refused, reading ends with BadData.
+        schema: the types of columns where data don't tell them, such as {"x": "double", "ts": "timestamp(ns)"}; of
+            several inputs a dict of these by name.
+        csv: how CSV is written, such as {"delim": ";", "decimal": ","}; of several files a dict of these by name.
         threads: how many share the work, by default one for each core; results don't depend on it.
         tables: Arrow tables, data frames of pandas or Polars, dicts of arrays; lists and generators of these, or of
             rows as dicts; readers; or paths.
@@ -55,7 +61,8 @@ def sql(
 
     """
     allowed, shared = parse_reject_limit(max_rejects, "max_rejects="), checked_number("threads", threads)
-    options = StatementOptions(times_by_name(time), lateness, checked_number("limit", limit), ends=True)
+    times, partners = times_by_name(time), checked_number("limit", limit)
+    options = StatementOptions(times, lateness, partners, schema_by_name(schema), csv_by_name(csv), ends=True)
     around = statement_around(statement, given(tables), options, shared)
     warn_of_notes(*(join.query for join in around.joins.values()))
     return Results(around, allowed)

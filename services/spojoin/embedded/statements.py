@@ -5,15 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from spojoin.embedded.given_tables import ReadOnce
-from spojoin.embedded.inferred_schema import schema_with_notes
 from spojoin.embedded.named_files import identity
 from spojoin.embedded.patterns import files_of
+from spojoin.embedded.side_columns import SideSource, check_named, check_orders, columns_of, form_of, hinting
+from spojoin.embedded.source_options import Columns
 from spojoin.errors import ConfigurationError, QueryError
-from spojoin.model import ALL_ROWS, ColumnType, EmitOn, JoinKind, Order, Output, Query, TableSource, TypeName
+from spojoin.model import (
+    ALL_ROWS,
+    ColumnType,
+    CsvOptions,
+    EmitOn,
+    JoinKind,
+    Order,
+    Output,
+    Query,
+    TableSource,
+    TypeName,
+)
 from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
 from spojoin.query.inferred import InferredSchema
 from spojoin.query.interval import Unbounded
@@ -27,8 +39,6 @@ from spojoin.suggest import listed, unknown
 NAME = "statement"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
 _TIMES = (TypeName.TIMESTAMP, TypeName.DATE)
-#: The types of a stream's columns by their names.
-Columns = Mapping[str, ColumnType]
 
 
 class NoEventTime(ConfigurationError):
@@ -41,12 +51,15 @@ class StatementOptions:
 
     times: the event-time columns by the names of files or tables as the statement has them; under "" for all others
     lateness: how far event times may run backwards, such as "5 s"; limit: partners listed of one row
+    schemas, csv: the types of columns and how files are written, by the same names as `times`
     ends: whether inputs end and all their rows can be read first: what bounds no window is then joined with all rows
     """
 
     times: Mapping[str, str]
     lateness: str | None = None
     limit: int | None = None
+    schemas: Mapping[str, Columns] = field(default_factory=dict)
+    csv: Mapping[str, CsvOptions] = field(default_factory=dict)
     ends: bool = False
 
 
@@ -107,12 +120,22 @@ def _bare(sql: str, tables: Mapping[str, object], options: StatementOptions, lin
     named = [_source(side, tables) for side in joined]
     _check_used(tables, joined)
     sources = [each if isinstance(each, Path) else tables[each] for each in named]
-    schemas = [schema_with_notes(source, carries=True) for source in sources]
+    sides = [SideSource(side, _stream_name(side), each) for side, each in zip(joined, sources, strict=True)]
+    check_named(sides, options.schemas, options.csv)
+    schemas = columns_of(parsed.statement, sides, options.schemas, options.csv, options.times)
+    check_orders(parsed.statement, sides, schemas, options.csv)
     read = _Read(sql, options, tuple(sources), tuple(schemas), _is_one(named, sources))
+    with hinting(sides, schemas, options.csv, sql):
+        return _of_some_rows(parsed, read)
+
+
+def _of_some_rows(parsed: ParsedStatement, read: _Read) -> BareStatement:
+    """The statement over rows that meet in a window or an interval; over all where nothing bounds them."""
+    right = parsed.statement.right
     try:
-        return _of_two(parsed, read, needs_time=not (read.is_one or joined[1].is_table) or _is_bounded_by_time(parsed))
+        return _of_two(parsed, read, needs_time=not (read.is_one or right.is_table) or _is_bounded_by_time(parsed))
     except (Unbounded, NoEventTime):
-        if not _may_mean_all_rows(parsed, options):
+        if not _may_mean_all_rows(parsed, read.options):
             raise
     return _of_two(parsed.over_all_rows(), read, needs_time=False, notes=(_note_of_all_rows(parsed),))
 
@@ -271,7 +294,8 @@ def _stream(
         raise ConfigurationError(f"event time of {side.stream}: {why}")
     time = given or (_event_time(side, schema) if needs_time else None)
     table = TableSource(side.stream if side.is_file else None) if side.is_table else None
-    return StreamOptions(name, schema, time, None, side.line, table=table, left_out=found.left_out)
+    form = form_of(found, (side.stream, _stream_name(side)), options.csv)
+    return StreamOptions(name, schema, time, None, side.line, table=table, left_out=found.left_out, file=form)
 
 
 def _event_time(side: JoinSide, schema: Mapping[str, ColumnType]) -> str:

@@ -46,7 +46,8 @@ class FileTable:
         return TableRows(table_rows(self._query, batch, f"table {stream.name}, {self._path}"), _number(digest.digest()))
 
     def _opened(self) -> Reader:
-        return open_reader(self._path, arrow_schema(self._query.inputs[-1], needs_time=False), None)
+        stream = self._query.inputs[-1]
+        return open_reader(self._path, arrow_schema(stream, needs_time=False), None, stream.file.csv)
 
 
 def _number(digest: bytes) -> int:

@@ -17,9 +17,18 @@ import pyarrow.compute as pc
 
 HOW_TO_RECODE = "save it as UTF-8, as with: iconv -f ISO-8859-1 -t UTF-8 OLD > NEW"
 
+#: The endings of CSV, which alone may be in another encoding.
+CSV_SUFFIXES = (".csv", ".tsv")
+
 _FIRST = 0xFDD0  # of the 32 noncharacters: 16 for a byte's high half, 16 for its low half
 _MARKED = re.compile("[\ufdd0-\ufdef]{2}")
 _ERRORS = "spojoin-marks"
+
+
+def how_to_recode(path: Path) -> str:
+    """What to do with a file whose text isn't UTF-8."""
+    is_csv = any(suffix.lower() in CSV_SUFFIXES for suffix in path.suffixes[-2:])
+    return f"{HOW_TO_RECODE}; or say how it is written, such as --csv encoding=latin-1" if is_csv else HOW_TO_RECODE
 
 
 class BadCell(NamedTuple):
@@ -31,28 +40,57 @@ class BadCell(NamedTuple):
 
     def sentence(self, path: Path) -> str:
         """What is wrong, in which field, and what to do."""
-        return f"field {self.column}: {self.value!r} in {path.name} isn't UTF-8 text; {HOW_TO_RECODE}"
+        return f"field {self.column}: {self.value!r} in {path.name} isn't UTF-8 text; {how_to_recode(path)}"
+
+
+class Comments:
+    """Takes lines that begin with a character out of text that comes in pieces; none of those within quotes."""
+
+    def __init__(self, mark: str, quote: str) -> None:
+        self._mark = mark
+        self._quote = quote
+        self._is_quoted = False
+        self._rest = ""
+
+    def without(self, text: str, *, is_last: bool) -> str:
+        """The whole lines of the text so far that are none, and haven't been given yet."""
+        whole, line_end, self._rest = (self._rest + text).rpartition("\n")
+        if is_last:
+            whole, line_end, self._rest = whole + line_end + self._rest, "", ""
+        lines = whole.split("\n") if whole or line_end else []
+        return "".join(f"{line}\n" for line in lines if not self._is_comment(line))
+
+    def _is_comment(self, line: str) -> bool:
+        if not self._is_quoted and line.removeprefix("\ufeff").startswith(self._mark):
+            return True
+        if self._quote and line.count(self._quote) % 2:
+            self._is_quoted = not self._is_quoted
+        return False
 
 
 class Utf8Stream:
-    """A stream of bytes as UTF-8, with two noncharacters for each byte that is none; `end` follows the last byte.
+    """A stream of bytes as UTF-8, with two noncharacters for each byte that is no text; `end` follows the last byte.
 
-    has_marks: whether there were such bytes so far
+    encoding: of the bytes; comments: takes lines out, if there are any to take
+    has_marks: whether there were bytes so far that are no text
     """
 
-    def __init__(self, file: pa.NativeFile, end: bytes = b"") -> None:
+    def __init__(
+        self, file: pa.NativeFile, end: bytes = b"", encoding: str = "utf-8", comments: Comments | None = None
+    ) -> None:
         self.has_marks = False
         self.closed = False
         self._file = file
         self._end: bytes | None = end
         self._ready = b""
-        self._decoder: Any = codecs.getincrementaldecoder("utf-8")(_ERRORS)
+        self._decoder: Any = codecs.getincrementaldecoder(encoding)(_ERRORS)
+        self._comments = comments
 
     def read(self, size: int) -> bytes:
         """Exactly `size` more bytes, fewer only at the end: the caller has room for no more."""
         while len(self._ready) < size and self._end is not None:
             piece = self._file.read(size - len(self._ready))
-            self._ready += self._encoded(self._decoder.decode(piece, not piece))
+            self._ready += self._encoded(self._decoder.decode(piece, not piece), is_last=not piece)
             if not piece:
                 self._ready, self._end = self._ready + self._end, None
         ready, self._ready = self._ready[:size], self._ready[size:]
@@ -62,9 +100,9 @@ class Utf8Stream:
         """Does nothing to the file: its opener closes it."""
         self.closed = True
 
-    def _encoded(self, text: str) -> bytes:
+    def _encoded(self, text: str, *, is_last: bool) -> bytes:
         self.has_marks = self.has_marks or (not text.isascii() and is_marked(text))
-        return text.encode()
+        return (text if self._comments is None else self._comments.without(text, is_last=is_last)).encode()
 
 
 def is_marked(text: str) -> bool:

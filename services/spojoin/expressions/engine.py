@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,8 +66,28 @@ def type_of(sql: str, columns: Columns) -> str:
 
     It is evaluated for a row of NULLs, so that a text among numbers that is none, or the like, is found at once.
     """
-    declared = ", ".join(f"{quoted(name)} {duckdb_type(kind)}" for name, kind in columns.items()) or "nothing INTEGER"
-    return _type_over(sql, declared)
+    apart = _apart(columns)
+    named = {apart.get(name, name): kind for name, kind in columns.items()}
+    declared = ", ".join(f"{quoted(name)} {duckdb_type(kind)}" for name, kind in named.items()) or "nothing INTEGER"
+    return _type_over(_renamed(sql, apart), declared)
+
+
+def _apart(names: Iterable[str]) -> dict[str, str]:
+    """Other names for columns that differ from an earlier one in case alone, which DuckDB takes for the same."""
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            found[name] = f"{name} {len(found)}, apart"
+        seen.add(name.lower())
+    return found
+
+
+def _renamed(sql: str, names: Mapping[str, str]) -> str:
+    """An expression with other names of columns, which stand in quotes."""
+    for name, other in names.items():
+        sql = sql.replace(quoted(name), quoted(other))
+    return sql
 
 
 @functools.lru_cache(maxsize=TYPES_KEPT)
@@ -124,7 +144,10 @@ class DuckdbEvaluator:
 
     def __init__(self, sqls: Sequence[str], columns: Columns) -> None:
         self._columns = dict(columns)
-        self._query = f"SELECT {', '.join(f'{sql} AS e{k}' for k, sql in enumerate(sqls))} FROM {_source(columns)}"
+        self._apart = _apart(columns)
+        named = {self._apart.get(name, name): kind for name, kind in columns.items()}
+        asked = [f"{_renamed(sql, self._apart)} AS e{k}" for k, sql in enumerate(sqls)]
+        self._query = f"SELECT {', '.join(asked)} FROM {_source(named)}"
         self._count = len(sqls)
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._lock = threading.Lock()
@@ -142,7 +165,7 @@ class DuckdbEvaluator:
             return [pa.nulls(0)] * self._count
         with self._lock:
             connection = self._open()
-            connection.register("given", columns)
+            connection.register("given", self._told_apart(columns))
             try:
                 with watched(connection, self._query):
                     found = connection.sql(self._query).to_arrow_table()
@@ -167,6 +190,11 @@ class DuckdbEvaluator:
             for each in part.failures
         ]
         return Evaluated([_joined(values) for values in zip(*(part.values for part in parts), strict=True)], failures)
+
+    def _told_apart(self, columns: pa.Table) -> pa.Table:
+        if not self._apart:
+            return columns
+        return columns.rename_columns([self._apart.get(name, name) for name in columns.column_names])
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         if self._connection is None:

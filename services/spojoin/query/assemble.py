@@ -9,10 +9,12 @@ from spojoin.errors import QueryError
 from spojoin.model import (
     AGGREGATE,
     ALL_ROWS,
+    NO_FORM,
     ColumnType,
     Computed,
     Domain,
     EmitOn,
+    FileForm,
     Interval,
     JoinKind,
     LayoutChoice,
@@ -40,7 +42,7 @@ from spojoin.query.zones import check_clocks
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """A stream as it is declared; line: where, for errors; query, table: as in `Stream`.
+    """A stream as it is declared; line: where, for errors; query, table, file: as in `Stream`.
 
     left_out: by name, a sentence about a column of the data that no statement can name
     """
@@ -54,6 +56,7 @@ class StreamOptions:
     query: str | None = None
     table: TableSource | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
+    file: FileForm = NO_FORM
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +222,7 @@ def _streams(
             asks=number < asking,
             query=side.query,
             table=side.table,
+            file=side.file,
         )
         for number, (side, keys, passing, payload) in enumerate(parts)
     )

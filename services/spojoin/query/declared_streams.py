@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import yaml
 
-from spojoin.errors import QueryError
-from spojoin.model import GENERATION_PART, ColumnType, TypeName
+from spojoin.errors import ConfigurationError, QueryError
+from spojoin.model import GENERATION_PART, ColumnType, FileForm, TypeName
 from spojoin.query.assemble import StreamOptions
 from spojoin.query.chained import QueryOf, TakenIn, results_of
 from spojoin.query.column_types import parse_type
+from spojoin.query.csv_options import csv_options
 from spojoin.query.document import Item, items, text_of
 
-_OPTIONS = ("schema", "query", "time", "key", "envelope")
+_OPTIONS = ("schema", "query", "time", "key", "envelope", "csv")
 _TIME_TYPES = (TypeName.TIMESTAMP, TypeName.DATE, TypeName.INT, TypeName.LONG)
 _QUERY_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")  # Kafka allows 249; the endings of topic names need the rest
 _STREAM_NAME = re.compile(r"[a-zA-Z0-9_-]{1,200}")  # no dot: 'in.<stream>.dlq' must stay unambiguous
@@ -65,6 +66,7 @@ class DeclaredStreams:
             item.line,
             optional_text(options.get("envelope"), "the name of the field that holds the row, such as after"),
             query,
+            file=declared_form(options.get("csv"), f"stream {item.name}"),
         )
 
     def _columns(
@@ -114,6 +116,24 @@ def declared_columns(option: Item, what: str) -> dict[str, ColumnType]:
     if not schema:
         raise QueryError(f"{what}: its schema is empty: expected columns and their types", option.line)
     return schema
+
+
+def declared_form(option: Item | None, what: str) -> FileForm:
+    """How a file is written by the option `csv`; what: whose it is, for errors. Raises QueryError."""
+    if option is None:
+        return FileForm()
+    given = items(option.node, f"csv of {what}", "options by name, such as {delim: ';', decimal: ','}")
+    try:
+        return FileForm(csv_options({name: _plain(each) for name, each in given.items()}, f"csv of {what}"))
+    except ConfigurationError as error:
+        raise QueryError(str(error), option.line) from error
+
+
+def _plain(item: Item) -> str | list[str]:
+    """A text, or a list of texts."""
+    if isinstance(item.node, yaml.SequenceNode):
+        return [str(each.value) for each in item.node.value]
+    return str(item.node.value)
 
 
 def optional_text(item: Item | None, expected: str) -> str | None:

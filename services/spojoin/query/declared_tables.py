@@ -8,12 +8,12 @@ from dataclasses import replace
 from spojoin.errors import QueryError
 from spojoin.model import TableSource
 from spojoin.query.assemble import ParsedStatement, StreamOptions
-from spojoin.query.declared_streams import checked_name, declared_columns, optional_text
+from spojoin.query.declared_streams import checked_name, declared_columns, declared_form, optional_text
 from spojoin.query.document import Item, items
 from spojoin.query.tables import check_left
 from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
 
-_OPTIONS = ("file", "topic", "schema", "refresh")
+_OPTIONS = ("file", "topic", "schema", "refresh", "csv")
 _REFRESH_MS_MAX = 86_400_000
 _NEEDLESS = {
     "key": "rows of a topic are told apart by the keys of their messages, those of a file replaced as a whole",
@@ -57,7 +57,8 @@ def _table(item: Item) -> StreamOptions:
     topic = optional_text(options.get("topic"), "the name of a compacted topic")
     source = TableSource(file, topic, _refresh_ms(options["refresh"], what, file) if "refresh" in options else 1_000)
     schema = declared_columns(options["schema"], what)
-    return StreamOptions(item.name, schema, None, None, item.line, table=source)
+    form = declared_form(options.get("csv"), what)
+    return StreamOptions(item.name, schema, None, None, item.line, table=source, file=form)
 
 
 def _refresh_ms(item: Item, what: str, file: str | None) -> int:

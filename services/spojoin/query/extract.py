@@ -36,6 +36,7 @@ from spojoin.query.payload import carried
 from spojoin.query.refusals import Refusals
 from spojoin.query.side_program import SideProgram, SideValues
 from spojoin.query.times import read_times_us
+from spojoin.query.told import check_told
 from spojoin.query.typed import read_values
 
 #: The reason of what stands in the place of a row and is none.
@@ -107,6 +108,8 @@ class Extractor:
         payload = self._payload_of(columns, evaluation)
         members, joins = self._flags(made, evaluation)
         codes = self._codes(made, joins)
+        if stream.file.guessed:
+            check_told(stream, batch, refusals)
         whole = Extracted(_NO_ROWS, codes, times, keys, [], payload, members, joins)
         return _kept(columns.refusals, whole)
 

@@ -20,10 +20,16 @@ class InferredSchema:
     """The columns of some data, in their order, and why the others can't be used.
 
     columns: the types by name; left_out: by name, a sentence about a column that no statement can name
+    guessed: columns whose types the first rows of a text have told
+    untyped: columns without any value, whose type is that of text until a statement says more
+    is_open: whether rows may have any other column, too
     """
 
     columns: Mapping[str, ColumnType]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    guessed: frozenset[str] = frozenset()
+    untyped: frozenset[str] = frozenset()
+    is_open: bool = False
 
 
 _PLAIN: list[tuple[Callable[[pa.DataType], bool], TypeName]] = [
@@ -72,7 +78,8 @@ def inferred(schema: pa.Schema, *, carries: bool = False) -> InferredSchema:
             left_out[each.name] = f"column {each.name!r} has type {each.type}, {_why_not(each.type)}"
         else:
             columns[each.name] = kind
-    return InferredSchema(columns, left_out)
+    untyped = frozenset(each.name for each in schema if types.is_null(each.type) and each.name in columns)
+    return InferredSchema(columns, left_out, untyped=untyped)
 
 
 def repeated_name(name: str) -> str:

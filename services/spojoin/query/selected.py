@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -31,14 +31,23 @@ def read_select(
         for node, text in zip(columns, texts or [None] * len(columns), strict=True)
         for selected in _expanded(node, scope, text, sides)
     ]
-    times = Counter(each.name.lower() for each, _ in found)
-    written = Counter(each.name.lower() for each, is_of_star in found if not is_of_star)
+    all_, written = [each for each, _ in found], [each for each, is_of_star in found if not is_of_star]
+    unclear, unclear_written = _unclear(all_), _unclear(written)
     named = [
-        _apart(each, scope) if (times if is_of_star else written)[each.name.lower()] > 1 else each
+        _apart(each, scope) if each.name.lower() in (unclear if is_of_star else unclear_written) else each
         for each, is_of_star in found
     ]
     _check_names(named, columns, scope)
     return tuple(named)
+
+
+def _unclear(found: Sequence[Selected]) -> set[str]:
+    """Names in lower case that stand twice; columns of one side may differ in case alone."""
+    exact = Counter(each.name for each in found)
+    sides: dict[str, set[int | None]] = defaultdict(set)
+    for each in found:
+        sides[each.name.lower()].add(each.plain.side if each.plain is not None else None)
+    return {each.name.lower() for each in found if exact[each.name] > 1 or len(sides[each.name.lower()]) > 1}
 
 
 def _is_star(node: exp.Expression) -> bool:
@@ -71,6 +80,13 @@ def _plain(use: Use) -> Selected:
     return Selected(use.name, PairExpression(sql, (use,), use.type, use.name), use)
 
 
+def _are_columns_of_one_side(alike: Sequence[Selected]) -> bool:
+    """Whether names that are alike but for case are those of columns of one side."""
+    uses = [each.plain for each in alike if each.plain is not None]
+    sides, names = {use.side for use in uses}, {use.name for use in uses}
+    return len(uses) == len(alike) == len(names) == len({each.name for each in alike}) and len(sides) == 1
+
+
 def _apart(selected: Selected, scope: Scope) -> Selected:
     if selected.plain is None or selected.name != selected.plain.name:
         return selected
@@ -78,8 +94,11 @@ def _apart(selected: Selected, scope: Scope) -> Selected:
 
 
 def _check_names(found: Sequence[Selected], columns: Sequence[exp.Expression], scope: Scope) -> None:
-    for name, count in Counter(each.name.lower() for each in found).items():
-        if count > 1:
+    by_name: dict[str, list[Selected]] = defaultdict(list)
+    for each in found:
+        by_name[each.name.lower()].append(each)
+    for name, alike in by_name.items():
+        if len(alike) > 1 and not _are_columns_of_one_side(alike):
             raise QueryError(
                 f"two columns of results are called '{name}': expected a name of its own for each, such as "
                 f"{found[0].expression.text} AS {name}_2",

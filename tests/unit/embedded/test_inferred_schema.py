@@ -82,12 +82,24 @@ def test_no_rows_tell_strings(tmp_path, text, expected):
     assert said(write(tmp_path / "x.csv", text)) == expected
 
 
-def test_a_name_that_stands_twice_is_left_out(tmp_path):
-    found = schema_with_notes(write(tmp_path / "x.csv", "a,b,a\n1,2,3\n"))
-    assert (list(found.columns), found.left_out) == (
-        ["b"],
-        {"a": "column 'a' stands more than once; rename all but one"},
-    )
+@pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        ("a,b,a", ["a", "b", "a_1"]),
+        ("a,a_1,a,a", ["a", "a_1", "a_2", "a_3"]),
+        (",x,", ["column0", "x", "column2"]),
+        ("a,A", ["a", "A"]),
+    ],
+)
+def test_each_column_of_csv_has_a_name_of_its_own(tmp_path, header, names):
+    cells = ",".join("1" for _ in names)
+    found = schema_with_notes(write(tmp_path / "x.csv", f"{header}\n{cells}\n"))
+    assert (list(found.columns), found.left_out) == (names, {})
+
+
+def test_a_frame_with_a_name_twice_is_refused_by_it():
+    with pytest.raises(BadData, match="column 'a' stands more than once"):
+        schema_with_notes(pd.DataFrame([[1, 2]], columns=["a", "a"]))
 
 
 TABLE = pa.table(
@@ -227,7 +239,21 @@ def test_a_file_that_tells_nothing_is_named(tmp_path, name, content, words):
         schema_of(tmp_path / name)
 
 
-@pytest.mark.parametrize("content", [b"", b"xx\n[1]\n5\n"])
-def test_json_without_objects_has_no_columns(tmp_path, content):
-    (tmp_path / "x.jsonl").write_bytes(content)
+def test_empty_json_has_no_columns(tmp_path):
+    (tmp_path / "x.jsonl").write_bytes(b"")
     assert schema_of(tmp_path / "x.jsonl") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("xx\n[1]\n5\n", "no JSON object in any line, it begins with 'xx"),
+        ('{"id": 1', r"no JSON object in any line, .*jq -c \. x.jsonl"),
+        ('{\n  "id": 1\n}\n', r"no JSON object in any line, .*jq -c \. x.jsonl"),
+        ('{"data": [{"id": 1}, {"id": 2}]}', r"field 'data' is a list of objects.*jq -c '\.data\[\]' x.jsonl"),
+    ],
+)
+def test_json_without_rows_says_what_it_has(tmp_path, text, said):
+    (tmp_path / "x.jsonl").write_text(text)
+    with pytest.raises(ConfigurationError, match=said):
+        schema_of(tmp_path / "x.jsonl")

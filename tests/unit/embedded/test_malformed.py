@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spojoin
-from spojoin.cli.topics import Sent
+from spojoin.cli.send import Sent
 from spojoin.embedded import file_reader
 from spojoin.embedded.inputs import open_inputs
 from spojoin.embedded.results import Results

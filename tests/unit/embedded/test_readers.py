@@ -167,5 +167,3 @@ def test_errors_name_what_exists(tmp_path):
         open_reader(write(tmp_path, "x.parquet", "PAR1"), PLAIN, None)
     with pytest.raises(ConfigurationError, match="no CSV with a header line"):
         open_reader(write(tmp_path, "empty.csv", ""), PLAIN, None)
-    with pytest.raises(ConfigurationError, match="'a' more than once"):
-        open_reader(write(tmp_path, "x.csv", "a,a,b\n1,2,3\n"), PLAIN, None)

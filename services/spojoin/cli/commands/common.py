@@ -44,6 +44,17 @@ MaxRejects = Annotated[
         help="End with status 1 if more rows are refused: a share, 0.5 or 50%, or a number. Results are kept.",
     ),
 ]
+Csv = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[FILE=]NAME=VALUE,...",
+        help="How CSV is written: 'delim=;,decimal=,', timestampformat, encoding, nullstr, comment, names and more.",
+    ),
+]
+Schema = Annotated[
+    list[str] | None,
+    typer.Option(metavar="[FILE=]COLUMN=TYPE,...", help="The types of columns, such as 'x=double,at=timestamp(s)'."),
+]
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Show no progress and no summary; refused rows are still counted on stderr."),

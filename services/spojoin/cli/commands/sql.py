@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spojoin.cli.commands.common import Debug, MaxRejects, Output, Quiet, Rejects, ResultFormat, say_notes
+from spojoin.cli.commands.common import (
+    Csv,
+    Debug,
+    MaxRejects,
+    Output,
+    Quiet,
+    Rejects,
+    ResultFormat,
+    Schema,
+    say_notes,
+)
 from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
 
@@ -43,6 +53,8 @@ class SqlOptions:
     lateness: Annotated[
         str | None, typer.Option(metavar="DURATION", help="How far event times may run backwards, such as '5 s'.")
     ] = None
+    schema: Schema = None
+    csv: Csv = None
     limit: Annotated[int | None, typer.Option(min=1, help="The most partners that are listed of one row.")] = None
     rejects: Rejects = None
     max_rejects: MaxRejects = "50%"
@@ -94,9 +106,17 @@ def sql(options: SqlOptions) -> None:
 
 def _run_or_explain(options: SqlOptions) -> None:
     from spojoin.embedded.around import statement_around
+    from spojoin.embedded.source_options import csv_by_texts, schema_by_texts
     from spojoin.embedded.statements import StatementOptions
 
-    choices = StatementOptions(_times(options.time or ()), options.lateness, options.limit, ends=True)
+    choices = StatementOptions(
+        _times(options.time or ()),
+        options.lateness,
+        options.limit,
+        schema_by_texts(options.schema or ()),
+        csv_by_texts(options.csv or ()),
+        ends=True,
+    )
     found = statement_around(_statement(options), {}, choices)
     for join in found.joins.values():
         say_notes(join.query)

@@ -10,13 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from spojoin.model import Stream
+from spojoin.query.csv_options import NULL_WORDS
 from spojoin.query.extract import Extracted
 from spojoin.roles.router.columns import columns_needed, columns_of_a_line
 from spojoin.roles.router.line_reader import BadLine, Ids, LineReader, Parsed, Readout, whole
 from spojoin.wire.columns import Keys
-
-#: How a missing value is spelled besides by nothing at all; NaN isn't among them, it has a reason of its own.
-NULLS = ("NA", "N/A", "#N/A", "n/a", "<NA>", "NULL", "Null", "null", "None")
 
 
 class CsvLines(LineReader):
@@ -28,7 +26,7 @@ class CsvLines(LineReader):
         super().__init__(stream, needs_time, number)
         self._names = columns_of_a_line(stream)
         self._needed = columns_needed(stream, needs_time)
-        self._nulls = pa.array(NULLS)
+        self._nulls = pa.array(NULL_WORDS)
         self._last = b",".join([b"x"] * len(self._names))
         self._convert = pa_csv.ConvertOptions(
             column_types={name: pa.string() for name in self._names},

@@ -1,0 +1,111 @@
+"""What columns of text in CSV may be, where a statement needs numbers or times: the option that reads them as such."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import product
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spojoin.embedded.csv_cells import told_type, without_null_spellings
+from spojoin.embedded.csv_reader import first_rows
+from spojoin.embedded.patterns import files_of
+from spojoin.embedded.readers import CSV_DELIMITERS, format_suffix
+from spojoin.model import ColumnType, CsvOptions, TypeName
+from spojoin.query.guessed import guessed
+
+#: Values of a column that are looked at.
+_VALUES_MAX = 200
+_TEXT = ColumnType(TypeName.STRING)
+_DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%d %b %Y", "%b %d, %Y", "%Y-%m-%d")
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", ", %H:%M", ", %I:%M %p")
+#: Words for NULL that only an option makes such.
+_NULL_WORDS = (
+    "\\N",
+    "-",
+    "--",
+    "?",
+    ".",
+    "nil",
+    "NIL",
+    "missing",
+    "MISSING",
+    "nan",
+    "NaN",
+    "unknown",
+    "#NULL!",
+    "none",
+)
+_SIGN = re.compile(r"^[-+]?\s*[$€£¥%]|[$€£¥%]\s*$")
+
+
+def hints(path: Path, options: CsvOptions, names: Sequence[str]) -> Iterator[str]:
+    """Sentences about the columns `names` of a file: what their texts look like, and what reads them."""
+    first = files_of(path)[0]
+    suffix = format_suffix(first, options)
+    if suffix not in CSV_DELIMITERS:
+        return
+    rows = first_rows(first, CSV_DELIMITERS[suffix], options)
+    if rows.num_columns == 1 and rows.schema.names[0].startswith("#"):
+        yield f"{path} begins with the line {rows.schema.names[0]!r}: if it is a comment, say {_said('comment', '#')}"
+    for name in (each for each in rows.schema.names if each in names):
+        values = pc.unique(without_null_spellings(rows.column(name), options).drop_null()).slice(0, _VALUES_MAX)
+        if len(values) and guessed(values) == _TEXT and (way := _way(name, values, options)) is not None:
+            yield f"column '{name}' of {path} has texts such as {values[0].as_py()!r}: {way}"
+
+
+def _way(name: str, values: pa.StringArray, options: CsvOptions) -> str | None:
+    """What reads the texts as numbers or times."""
+    rest = values.filter(pc.invert(pc.is_in(values, value_set=pa.array(_NULL_WORDS))))
+    words = [word for word in values.to_pylist() if word in _NULL_WORDS]
+    if words and len(rest) and guessed(rest) != _TEXT:
+        return f"if {words[0]!r} is no value, say {_said('nullstr', words[0])}"
+    for option in _number_options(options):
+        if _is_number(told_type(rest, option)):
+            said = {
+                key: value for key in ("decimal", "thousands") if (value := getattr(option, key)) not in (None, ".")
+            }
+            if option.thousands == ".":
+                said["thousands"] = "."
+            return f"say {_all_said(said)}"
+    texts = rest.to_pylist()
+    if texts and all(map(_SIGN.search, texts)):
+        return f"compute with the number in it, such as CAST(REPLACE({name}, '{_sign(texts[0])}', '') AS DOUBLE)"
+    forms = [day + time for day, time in product(_DATES, _TIMES) if _all_are(texts, day + time)]
+    kinds = ["timestampformat" if "%H" in form or "%I" in form else "dateformat" for form in forms]
+    ways = [_said(kind, form) for kind, form in zip(kinds, forms, strict=True)]
+    return f"say {' or '.join(ways[:2])}" if ways else None
+
+
+def _number_options(options: CsvOptions) -> list[CsvOptions]:
+    pairs = ((".", ","), (",", None), (",", "."), (".", " "), (".", "'"))
+    return [replace(options, decimal=decimal, thousands=thousands) for decimal, thousands in pairs]
+
+
+def _is_number(kind: ColumnType | None) -> bool:
+    return kind is not None and kind.name in (TypeName.LONG, TypeName.DOUBLE)
+
+
+def _sign(text: str) -> str:
+    return next(sign for sign in "$€£¥%" if sign in text)
+
+
+def _all_are(texts: Sequence[str], form: str) -> bool:
+    try:
+        return bool(texts) and all(datetime.strptime(each, form) for each in texts)
+    except ValueError:
+        return False
+
+
+def _said(option: str, value: str) -> str:
+    return _all_said({option: value})
+
+
+def _all_said(given: dict[str, str]) -> str:
+    words = ",".join(f"{name}={value}" for name, value in given.items())
+    return f"--csv '{words}' (in Python csv={given!r})"

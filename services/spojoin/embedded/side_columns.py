@@ -1,0 +1,174 @@
+"""The columns of a statement's sides: what their data tell, what is said beside them, and what the statement shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from spojoin.embedded.inferred_schema import schema_with_notes
+from spojoin.embedded.patterns import files_of
+from spojoin.embedded.readers import CSV_DELIMITERS, JSON_SUFFIXES
+from spojoin.embedded.source_options import Columns, of_input
+from spojoin.errors import ConfigurationError, QueryError
+from spojoin.model import AS_THE_PAGE_SAYS, ColumnType, CsvOptions, FileForm, TypeName
+from spojoin.query.inferred import InferredSchema
+from spojoin.query.statement import JoinSide, Statement
+from spojoin.query.untyped import ordered_texts, types_by_use, with_named_columns
+from spojoin.suggest import unknown
+
+_TIMESTAMP = ColumnType(TypeName.TIMESTAMP)
+_MOMENTS = (TypeName.TIMESTAMP, TypeName.DATE)
+
+
+class SideSource(NamedTuple):
+    """A side of the join, its stream's name, and what is read."""
+
+    side: JoinSide
+    name: str
+    source: object
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """By which options may name it."""
+        return self.side.stream, self.name
+
+
+def columns_of(
+    statement: Statement,
+    sides: Sequence[SideSource],
+    schemas: Mapping[str, Columns],
+    csv: Mapping[str, CsvOptions],
+    times: Mapping[str, str],
+) -> list[InferredSchema]:
+    """The columns of both sides, the left one first; those without values have the types that the statement shows.
+
+    schemas, csv, times: by the names of inputs, as options have them
+
+    Raises ConfigurationError where data can't be read, or have no column that options name.
+    """
+    found = [told_columns(each.source, each.names, schemas, csv) for each in sides]
+    found = with_named_columns(statement, found)
+    types = types_by_use(statement, found)
+    if sides[0].source is sides[1].source or sides[0].names == sides[1].names:
+        types = [{**types[1], **types[0]}] * 2
+    found = [_with_type(each, type_) for each, type_ in zip(found, types, strict=True)]
+    pairs = zip(sides, found, found[::-1], strict=True)
+    return [_with_time(each, other, of_input(times, *side.names)) for side, each, other in pairs]
+
+
+def told_columns(
+    source: object, names: Sequence[str], schemas: Mapping[str, Columns], csv: Mapping[str, CsvOptions]
+) -> InferredSchema:
+    """The columns of data, with the types that are declared; names: by which options name them, the first in errors.
+
+    Raises ConfigurationError where data can't be read, or have no column that options name.
+    """
+    found = schema_with_notes(source, carries=True, csv=_csv_of(source, names, csv))
+    given = of_input(schemas, *names) or {}
+    if not _is_text(source, JSON_SUFFIXES):  # whose rows may have columns that the first ones lack
+        given = _known(names[0], found, given, is_of_all="" in schemas)
+    return replace(
+        found,
+        columns={**found.columns, **given},
+        guessed=found.guessed - {*given},
+        untyped=found.untyped - {*given},
+        left_out={name: why for name, why in found.left_out.items() if name not in given},
+    )
+
+
+def form_of(found: InferredSchema, names: Sequence[str], csv: Mapping[str, CsvOptions]) -> FileForm:
+    """What is known of data besides their columns."""
+    return FileForm(of_input(csv, *names) or AS_THE_PAGE_SAYS, found.guessed, found.guessed & found.untyped)
+
+
+def _csv_of(source: object, names: Sequence[str], csv: Mapping[str, CsvOptions]) -> CsvOptions:
+    form = of_input(csv, *names)
+    if form is None or _is_text(source, CSV_DELIMITERS):
+        return form or AS_THE_PAGE_SAYS
+    if "" not in csv:
+        raise ConfigurationError(f"csv of {names[0]}: it is no CSV file: expected a name in .csv or .tsv")
+    return AS_THE_PAGE_SAYS
+
+
+def check_named(sides: Sequence[SideSource], *options: Mapping[str, object]) -> None:
+    """ConfigurationError where options name an input that the statement doesn't."""
+    known = dict.fromkeys(side.side.stream for side in sides)
+    for given in (name for each in options for name in each):
+        if given and given not in known and all(given != side.name for side in sides):
+            raise ConfigurationError(unknown("stream or file", given, known))
+
+
+def check_orders(
+    statement: Statement, sides: Sequence[SideSource], found: Sequence[InferredSchema], csv: Mapping[str, CsvOptions]
+) -> None:
+    """QueryError where the order of texts is asked for that are numbers or times as an option would read them."""
+    for number, name in ordered_texts(statement, found):
+        side = sides[number]
+        for hint in _hints_of(side, [name], csv):
+            raise QueryError(f"{hint}; or say --schema '{name}=string' to compare them as texts", side.side.line)
+
+
+@contextmanager
+def hinting(
+    sides: Sequence[SideSource], found: Sequence[InferredSchema], csv: Mapping[str, CsvOptions], sql: str
+) -> Iterator[None]:
+    """Adds to a mistake of the statement what columns of text in CSV may be that it names."""
+    try:
+        yield
+    except ConfigurationError as error:
+        hints = [hint for side, schema in zip(sides, found, strict=True) for hint in _hints(side, schema, csv, sql)]
+        if hints:
+            error.args = ("; ".join(dict.fromkeys([str(error), *hints])),)
+        raise
+
+
+def _hints(side: SideSource, found: InferredSchema, csv: Mapping[str, CsvOptions], sql: str) -> Iterator[str]:
+    words = set(re.findall(r"\w+", sql.lower()))
+    texts = [name for name, kind in found.columns.items() if kind.name is TypeName.STRING]
+    yield from _hints_of(side, [name for name in texts if {*re.findall(r"\w+", name.lower())} <= words], csv)
+
+
+def _hints_of(side: SideSource, names: Sequence[str], csv: Mapping[str, CsvOptions]) -> Iterator[str]:
+    """What columns of text in CSV may be."""
+    if _is_text(side.source, CSV_DELIMITERS):
+        from spojoin.embedded.csv_hints import hints  # noqa: PLC0415  (where there is a mistake)
+
+        yield from hints(Path(str(side.source)), of_input(csv, *side.names) or AS_THE_PAGE_SAYS, names)
+
+
+def _known(name: str, found: InferredSchema, given: Columns, *, is_of_all: bool) -> Columns:
+    for column in given:
+        if column not in found.columns and column not in found.left_out and not is_of_all:
+            raise ConfigurationError(f"schema of {name}: {unknown('column', column, found.columns)}")
+    return {column: kind for column, kind in given.items() if column in {*found.columns, *found.left_out}}
+
+
+def _with_type(found: InferredSchema, types: Columns) -> InferredSchema:
+    return replace(found, columns={**found.columns, **types}, untyped=found.untyped - {*types})
+
+
+def _with_time(found: InferredSchema, other: InferredSchema, given: str | None) -> InferredSchema:
+    """The event time of data without values: the one that is named, or a column called as the other side's time."""
+    times = {
+        name: replace(kind, arrow=None)
+        for name, kind in other.columns.items()
+        if kind.name in _MOMENTS and name not in other.untyped
+    }
+    kind = next(iter(times.values()), _TIMESTAMP)
+    wanted = {given: times.get(given, kind)} if given is not None else {} if _has_time(found) else times
+    return _with_type(found, {name: kind for name, kind in wanted.items() if name in found.untyped})
+
+
+def _has_time(found: InferredSchema) -> bool:
+    return any(kind.name in _MOMENTS for kind in found.columns.values())
+
+
+def _is_text(source: object, suffixes: Iterable[str]) -> bool:
+    if not isinstance(source, str | Path):
+        return False
+    first = next(iter(files_of(Path(source))))
+    return any(suffix.lower() in suffixes for suffix in first.suffixes[-2:])

@@ -1,0 +1,81 @@
+"""Options of inputs by their names: of one input, or of all where none is named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from spojoin.errors import ConfigurationError
+from spojoin.model import ColumnType, CsvOptions
+from spojoin.query.column_types import parse_type
+from spojoin.query.csv_options import csv_options, csv_options_of_text, is_csv_option
+
+#: Options of columns, or of the form of a file, by name: those of all inputs, or by the names of inputs.
+GivenCsv = Mapping[str, object]
+GivenSchema = Mapping[str, str | Mapping[str, str]]
+Columns = Mapping[str, ColumnType]
+
+_T = TypeVar("_T")
+#: Between `column=type` and the next: a comma that a name and `=` follow, as none does within decimal(10,2).
+_BETWEEN = re.compile(r",(?=[^,()]+=)")
+
+
+def csv_by_name(given: GivenCsv | None) -> dict[str, CsvOptions]:
+    """How files are written, by input; under "" for all others. Raises ConfigurationError."""
+    return _by_name(given, "csv", csv_options)
+
+
+def schema_by_name(given: GivenSchema | None) -> dict[str, Columns]:
+    """The types of columns, by input; under "" for all others. Raises ConfigurationError."""
+    return _by_name(given, "schema", _columns)
+
+
+def csv_by_texts(texts: Iterable[str]) -> dict[str, CsvOptions]:
+    """As `csv_by_name`, of texts such as `delim=;` and `trades.csv=delim=;,decimal=,`."""
+    parted = [_parted(text, is_option=is_csv_option) for text in texts]
+    return {name: csv_options_of_text(text, "--csv") for name, text in parted}
+
+
+def schema_by_texts(texts: Iterable[str]) -> dict[str, Columns]:
+    """As `schema_by_name`, of texts such as `x=double` and `trades.csv=x=double,at=timestamp(s)`."""
+    found: dict[str, dict[str, str]] = {}
+    for name, text in (_parted(each, is_option=lambda _: False) for each in texts):
+        for column in _BETWEEN.split(text):
+            key, equals, kind = column.partition("=")
+            if not equals:
+                raise ConfigurationError(f"--schema '{column}': expected COLUMN=TYPE, such as x=double")
+            found.setdefault(name, {})[key.strip()] = kind
+    return {name: _columns(columns, "--schema") for name, columns in found.items()}
+
+
+def of_input(options: Mapping[str, _T], *names: str) -> _T | None:
+    """The option of an input that has any of these names, or else of all."""
+    return next((options[name] for name in (*names, "") if name in options), None)
+
+
+def _parted(text: str, *, is_option: Callable[[str], bool]) -> tuple[str, str]:
+    """The input's name, empty where there is none, and the rest: `NAME=VALUE` follows a name."""
+    first, _, rest = text.partition("=")
+    if is_option(first) or "=" not in rest.split(",")[0]:
+        return "", text
+    return first, rest
+
+
+def _by_name(
+    given: Mapping[str, object] | None, what: str, read: Callable[[Mapping[str, object], str], _T]
+) -> dict[str, _T]:
+    if not given:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f"{what}={given!r}: expected a dict")
+    if all(isinstance(each, Mapping) for each in given.values()):
+        return {name: read(each, f"{what} of {name}") for name, each in given.items() if isinstance(each, Mapping)}
+    return {"": read(given, what)}
+
+
+def _columns(given: Mapping[str, object], what: str) -> Columns:
+    for name, kind in given.items():
+        if not isinstance(kind, str):
+            raise ConfigurationError(f"{what}: {name!r} is {kind!r}: expected a type, such as 'double'")
+    return {name: parse_type(str(kind), name, None) for name, kind in given.items()}
