@@ -23,7 +23,7 @@ sql: |
   SELECT l.id, COUNT(*) AS rivals, l.draw
   FROM racks AS l JOIN racks AS r ON l.draw < r.draw AND l.cooling > r.cooling
   WHERE l.draw IS NOT NULL AND r.draw IS NOT NULL
-  GROUP BY l WINDOW AS (SLIDE INTERVAL '1' ON '{FIRST_WINDOW}')
+  GROUP BY l WINDOW AS (SLIDE INTERVAL '1' ON '{FIRST_WINDOW}') EMIT ON ARRIVAL
 """
 SECOND = f"""
 name: chained-second
