@@ -13,7 +13,7 @@ from spojoin.model import Aggregate, Best, EmitOn, JoinKind, PairExpression, Que
 #: A row of the pairs, or of the answers, by the names of columns.
 Row = dict[str, Any]
 #: Names of columns: an aggregate's argument, its filter, its value, and a key by which partners are sorted.
-_ARGUMENT, _FILTER, _VALUE, _SORT_KEY = "p{}_{}", "f{}", "a{}", "o{}"
+_ARGUMENT, _FILTER, _VALUE, _SORT_KEY, _WHERE = "p{}_{}", "f{}", "a{}", "o{}", "w"
 
 #: More digits than any sum has.
 _EXACT = Context(prec=60)
@@ -33,6 +33,8 @@ def needed(query: Query) -> dict[str, PairExpression]:
             found[_FILTER.format(number)] = one.filter
     if query.best is not None:
         found |= {_SORT_KEY.format(number): key.expression for number, key in enumerate(query.best.order)}
+    if query.where is not None:
+        found[_WHERE] = query.where
     return found
 
 
@@ -68,7 +70,8 @@ def _answer(query: Query, own: Row, pairs: list[Row]) -> list[Row]:
         return [own] if bool(pairs) is (query.join is JoinKind.SEMI) else []
     if query.best is not None:
         pairs = _best(query.best, pairs)
-    return pairs if pairs or query.join is JoinKind.INNER else [own]
+    found = pairs if pairs or query.join is JoinKind.INNER else [own]
+    return found if query.where is None else [row for row in found if row[_WHERE]]
 
 
 def _best(best: Best, pairs: list[Row]) -> list[Row]:
@@ -82,7 +85,14 @@ def _best(best: Best, pairs: list[Row]) -> list[Row]:
             reverse=key.is_descending,
         )
         found = nulls + there if key.nulls_first else there + nulls
+    if best.has_ties and found:
+        names = [_SORT_KEY.format(number) for number in range(len(best.order) - 1)]
+        return [row for row in found if all(_same(row[name], found[0][name]) for name in names)]
     return found[: best.count]
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other if one is None or other is None else bool(_ordered(one) == _ordered(other))
 
 
 def _value(one: Aggregate, number: int, rows: Sequence[Row]) -> object:

@@ -124,7 +124,7 @@ _ALL = (
     _asking(
         "q7",
         "c of the newest partner",
-        "SELECT r.c AS found FROM rows AS l ASOF JOIN rows AS r ON l.ts >= r.ts AND <on>",
+        "SELECT r.c AS found FROM rows AS l ASOF JOIN rows AS r MATCH_CONDITION (l.ts >= r.ts) ON <on>",
         _NEWEST,
         columns=("a", "c", "k"),
         gathered=Gathered.LATEST,

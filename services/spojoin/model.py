@@ -573,16 +573,22 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The first `count` partners of each left row in an order, ties by the partners' numbers."""
+    """The first `count` partners of each left row in an order, ties by the partners' numbers.
+
+    has_ties: whether all that are equal to the first one by the order, but for their numbers, are kept as well
+    nearest: of an ASOF join the condition that says which partner is the first, as written
+    """
 
     count: int
     order: tuple[SortKey, ...]
+    has_ties: bool = False
+    nearest: str = field(default="", compare=False)
 
     @property
     def choice(self) -> Choice | None:
         """The same of each part, where right rows are ordered by one value and their numbers."""
         last = next((k for k, key in enumerate(self.order) if _is_right_number(key)), None)
-        if last is None or last > 1 or self.count > CHOSEN_MAX:
+        if last is None or last > 1 or self.count > CHOSEN_MAX or self.has_ties:
             return None
         found = Choice(self.order[0] if last else None, self.order[last].is_descending, count=self.count)
         return found if found.is_of_right_rows else None
@@ -704,6 +710,7 @@ class Query:
     result_key: the column of results that gives messages of single rows their key
     is_traced: whether such messages carry the `TRACEPARENT` of the row that answered
     emit, join, grouped, best: when rows answer, and what
+    where: which pairs are results, of those that an ASOF join chooses
     notes: what the statement's author may not expect, in sentences, each to be said once beside the answer
     idle_timeout_us: how long event time waits for an input without records, by their timestamps; None for ever
     """
@@ -728,6 +735,7 @@ class Query:
     join: JoinKind = JoinKind.INNER
     grouped: Grouped | None = None
     best: Best | None = None
+    where: PairExpression | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
     idle_timeout_us: int | None = None
 

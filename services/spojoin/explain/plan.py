@@ -146,6 +146,8 @@ def _conditions(query: Query, measured: Selectivity | None) -> Iterator[Conditio
         yield ConditionPlan(text, "held by the windows: evaluated by no service")
     for residual in query.residuals:
         yield ConditionPlan(residual.text, "residual: pairs are listed and filtered")
+    if query.where is not None:
+        yield ConditionPlan(query.where.text, "of the nearest row, once it is chosen")
 
 
 def _rows(query: Query, sizes: SetupSizes, samples: Mapping[str, pa.Table]) -> tuple[RowPlan, ...]:
@@ -228,13 +230,24 @@ def _structure(intervals: int, output: Output) -> str:
 
 def _window_rules(query: Query, sizes: SetupSizes) -> tuple[str, ...]:
     if query.has_table:
-        return _table_rules(query, sizes)
+        return (*_table_rules(query, sizes), *_nearest_rules(query))
     constant = _is_constant(query.window, sizes)
     bound = "the bound is constant in a frame" if constant else "the bound is a column of the frame"
-    rules = (*(_interval_rules(query) if query.interval else (_slide_rule(query.window),)), bound, *_self_rules(query))
+    rules = (*(_interval_rules(query) if query.interval else (_slide_rule(query.window),)), bound)
+    rules = (*rules, *_self_rules(query), *_nearest_rules(query))
     if query.emit is not EmitOn.CLOSE:
         return rules
     return (*rules, *(_closing_rule(query, number) for number, stream in enumerate(query.streams) if stream.asks))
+
+
+def _nearest_rules(query: Query) -> Iterator[str]:
+    if query.best is None or not query.best.nearest:
+        return
+    key, number = query.best.order
+    which = "greatest" if key.is_descending else "least"
+    ties = "last" if number.is_descending else "first"
+    by = f"by the {which} {key.expression.text}, of equal ones the {ties}"
+    yield f"{query.best.nearest} says which row is nearest: {by}"
 
 
 def _self_rules(query: Query) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spojoin.errors import QueryError
 from spojoin.model import Best, Grouped, JoinKind, PairExpression, Selected
 from spojoin.query.grouping import has_aggregates, read_grouped
-from spojoin.query.nearest import read_best
+from spojoin.query.nearest import read_best, read_where
 from spojoin.query.scope import Scope
 from spojoin.query.selected import read_select
 from spojoin.query.statement import Statement
@@ -21,6 +21,7 @@ class StatementAnswers:
     select: tuple[Selected, ...] = ()
     grouped: Grouped | None = None
     best: Best | None = None
+    where: PairExpression | None = None
 
     @property
     def expressions(self) -> Iterator[PairExpression]:
@@ -31,6 +32,7 @@ class StatementAnswers:
             yield from [] if self.grouped.having is None else [self.grouped.having]
         if self.best is not None:
             yield from (key.expression for key in self.best.order)
+        yield from [] if self.where is None else [self.where]
 
 
 def read_answers(statement: Statement, scope: Scope) -> StatementAnswers:
@@ -48,7 +50,7 @@ def read_answers(statement: Statement, scope: Scope) -> StatementAnswers:
         select = read_select(statement.columns, scope, sides=sides)
         if is_of_left:
             _check_left(select, statement, scope)
-        return StatementAnswers(select, None, best)
+        return StatementAnswers(select, None, best, read_where(statement, scope))
     if best is not None or statement.join in (JoinKind.SEMI, JoinKind.ANTI):
         clause = statement.qualify or statement.group or statement.columns[0]
         raise QueryError(

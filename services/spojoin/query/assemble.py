@@ -28,6 +28,8 @@ from spojoin.model import (
     Window,
 )
 from spojoin.query.answers import StatementAnswers, read_answers
+from spojoin.query.asof import with_nearest
+from spojoin.query.asof_clauses import split_asof
 from spojoin.query.condition import Condition, read_condition
 from spojoin.query.engine_check import check_statement, checkable
 from spojoin.query.grouping import has_aggregates
@@ -143,9 +145,10 @@ def parse_sql(sql: str, line_at: PlaceAt) -> ParsedStatement:
     """The statement and its window clause; `line_at` gives the place of a character of `sql`."""
     without_emit, said = split_emit(sql, line_at)
     without_window, window = split_window(without_emit, line_at)
-    plain, tables = split_tables(without_window, line_at)
+    without_tables, tables = split_tables(without_window, line_at)
+    plain, asof = split_asof(without_tables, sql, line_at)
     end = line_at(len(sql.rstrip()) - 1)
-    statement = parse_statement(plain, line_at, tables)
+    statement = parse_statement(plain, line_at, tables, asof)
     check_left(statement)
     return ParsedStatement(statement, window, end, sql, plain, line_at, said)
 
@@ -155,10 +158,8 @@ def assemble(
 ) -> Query:
     """The query that a statement means over the streams of its two sides. Raises QueryError."""
     scope, asks = _scope(parsed.statement, sides), parsed.asks
-    window = parsed.window
-    if parsed.statement.right.is_table:
-        window = table_window(parsed.statement, window, choices.order, parsed.end)
-    condition = read_condition(parsed.statement, scope, window, parsed.end, asks=asks)
+    parsed = replace(parsed, statement=with_nearest(parsed.statement, scope))
+    condition = read_condition(parsed.statement, scope, _window(parsed, choices), parsed.end, asks=asks)
     order = choices.order or (Order.ARRIVAL if condition.interval is None else Order.EVENT_TIME)
     used = sides[: len(condition.keys)]
     _check_time(condition.window, order, choices.order_line, used)
@@ -188,8 +189,16 @@ def assemble(
         join=parsed.statement.join,
         grouped=answers.grouped,
         best=answers.best,
+        where=answers.where,
     )
     return replace(found, notes=(*choices.notes, *_notes(found, parsed.statement.right)))
+
+
+def _window(parsed: ParsedStatement, choices: Choices) -> Window | None:
+    """The statement's window, or that of its table; None where event times must bound it."""
+    if parsed.statement.right.is_table:
+        return table_window(parsed.statement, parsed.window, choices.order, parsed.end)
+    return parsed.window
 
 
 def _check_by_engine(parsed: ParsedStatement, scope: Scope) -> None:
@@ -248,6 +257,7 @@ def _scope(statement: Statement, sides: tuple[StreamOptions, StreamOptions]) -> 
         (sides[0].time, sides[1].time),
         (sides[0].key, sides[1].key),
         (sides[0].left_out, sides[1].left_out),
+        statement.using,
     )
 
 

@@ -30,6 +30,12 @@ def uses_of(node: exp.Expression, scope: Scope) -> tuple[Use, ...]:
     return tuple(dict.fromkeys(scope.column(column) for column in _columns(node)))
 
 
+def is_of_left_rows(node: exp.Expression, scope: Scope) -> bool:
+    """Whether a condition is on the left rows' columns alone, which chooses them before they take a number."""
+    uses = uses_of(node, scope)
+    return bool(uses) and all(use.side == 0 and not use.is_number for use in uses)
+
+
 def check(node: exp.Expression, scope: Scope) -> None:
     """QueryError where an expression holds what none may: tables, aggregates, volatile functions, parameters."""
     for found in node.walk():

@@ -28,7 +28,7 @@ from spojoin.model import (
     Window,
 )
 from spojoin.query.comparable import NotIndexed
-from spojoin.query.computed import condition_of_pair, condition_of_side, uses_of, value_of
+from spojoin.query.computed import condition_of_pair, condition_of_side, is_of_left_rows, uses_of, value_of
 from spojoin.query.differences import implied
 from spojoin.query.interval import Bound, TimeColumn, interval_of, is_held, time_bound, window_of
 from spojoin.query.null_safe import null_safe
@@ -118,14 +118,14 @@ def _kept(statement: Statement, scope: Scope) -> list[exp.Expression]:
         uses = uses_of(node, scope)
         if not uses:
             _check_true(node, scope)
-        elif any(use.side == 1 or use.is_number for use in uses):
+        elif not statement.is_asof and any(use.side == 1 or use.is_number for use in uses):
             left, right = scope.aliases
             raise QueryError(
                 f"'{text_of(node)}' in WHERE isn't about {left}'s columns alone: {statement.join.upper()} JOIN is "
                 f"filtered by those; put conditions on {right} into ON, and for rows without partners say ANTI JOIN",
                 scope.line_of(node),
             )
-    return [node for node in statement.kept if uses_of(node, scope)]
+    return [node for node in statement.kept if is_of_left_rows(node, scope)]
 
 
 def _filtered_full(statement: Statement, scope: Scope) -> QueryError:

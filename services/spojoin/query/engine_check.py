@@ -44,6 +44,8 @@ def checkable(sql: str, statement: Statement, scope: Scope) -> str:
     if statement.is_asof:
         token = next(token for token in sqlglot.tokenize(sql, dialect="duckdb") if token.token_type is TokenType.ASOF)
         sql = sql[: token.start] + " " * (token.end + 1 - token.start) + sql[token.end + 1 :]
+    if statement.using:
+        sql = _without_using(sql, statement)
     if statement.group is not None:
         named = [each.meta for each in statement.group.expressions[0].find_all(exp.Identifier)]
         start, end = min(each["start"] for each in named), max(each["end"] for each in named)
@@ -51,6 +53,23 @@ def checkable(sql: str, statement: Statement, scope: Scope) -> str:
         names = dict.fromkeys((*scope.schemas[0], SEQ, HEADERS))
         listed = ", ".join(f'{alias}."{name}"' for name in names)
         sql = sql[:start] + listed + sql[end + 1 :]
+    return sql
+
+
+def _without_using(sql: str, statement: Statement) -> str:
+    """The statement with ON for USING, and the columns that it names as those of the left side."""
+    tokens = sqlglot.tokenize(sql, dialect="duckdb")
+    begin = next(k for k, token in enumerate(tokens) if token.token_type is TokenType.USING)
+    end = next(k for k in range(begin, len(tokens)) if tokens[k].token_type is TokenType.R_PAREN)
+    beside = (TokenType.DOT, TokenType.ALIAS)
+    edits = [
+        (token.start, token.end + 1, f'"{statement.left.alias}"."{token.text}"')
+        for k, token in enumerate(tokens)
+        if token.text.lower() in statement.using and not begin < k < end and tokens[k - 1].token_type not in beside
+    ]
+    edits.append((tokens[begin].start, tokens[end].end + 1, "ON true"))
+    for start, stop, text in sorted(edits, reverse=True):
+        sql = sql[:start] + text + sql[stop:]
     return sql
 
 

@@ -47,7 +47,7 @@ def _holds(predicate: Predicate, left: KeyColumn, right: KeyColumn) -> bool | No
     if apart is None:
         return None if predicate.op not in (Op.EQ, Op.NE) else False
     if predicate.op in (Op.BAND_LT, Op.BAND_LE):
-        return abs(apart) <= Fraction(predicate.width) / 10**left.scale
+        return bool(abs(apart) <= Fraction(predicate.width) / 10**left.scale)
     if apart == 0:
         return predicate.op in _TRUE_OF_EQUALS
     return predicate.op in ((Op.LT, Op.LE, Op.NE) if apart < 0 else (Op.GT, Op.GE, Op.NE))

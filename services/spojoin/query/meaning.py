@@ -111,7 +111,10 @@ def _of_answers(query: Query) -> Iterator[tuple[str, str]]:
         if query.grouped.having is not None:
             yield "condition on groups", query.grouped.having.sql
     if query.best is not None:
-        yield "best partners", f"{query.best.count} by {_order(query.best.order)}"
+        count = f"{query.best.count}{' and all ties' * query.best.has_ties}"
+        yield "best partners", f"{count} by {_order(query.best.order)}"
+    if query.where is not None:
+        yield "condition on results", query.where.sql
 
 
 def _aggregate(one: Aggregate) -> str:

@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from sqlglot import exp
 
 from spojoin.errors import QueryError
 from spojoin.model import SEQ, Best, PairExpression, SortKey, Use, quoted_column
-from spojoin.query.computed import of_pair, uses_of
+from spojoin.query.asof import distance, inequality
+from spojoin.query.computed import condition_of_pair, is_of_left_rows, of_pair, uses_of
 from spojoin.query.operands import text_of
 from spojoin.query.scope import SEQ_TYPE, Scope
 from spojoin.query.statement import Statement, bare
 
 _COUNT_MAX = 2**31 - 1
-_NEAREST: dict[type[exp.Expression], bool] = {exp.LT: False, exp.LTE: False, exp.GT: True, exp.GTE: True}
 
 
 def read_best(statement: Statement, scope: Scope) -> Best | None:
     """How many partners a left row keeps, and by which order; None where it keeps all. Raises QueryError."""
     if statement.is_asof and statement.qualify is not None:
         raise QueryError("ASOF keeps one partner: expected no QUALIFY beside it", scope.line_of(statement.qualify))
-    if statement.is_asof:
-        return _asof(statement, scope)
+    if statement.nearest is not None:
+        return _asof(statement.nearest, scope)
     return None if statement.qualify is None else _qualified(statement.qualify.this, scope)
 
 
-def _asof(statement: Statement, scope: Scope) -> Best:
-    """The partner whose value is nearest in the first inequality; of equal ones the last that came."""
-    for node in statement.conjuncts:
-        if type(node) not in _NEAREST:
-            continue
-        sides = [{use.side for use in uses_of(part, scope)} for part in (node.this, node.expression)]
-        if sides == [{0}, {1}]:
-            return _nearest(node.expression, scope, is_descending=_NEAREST[type(node)])
-        if sides == [{1}, {0}]:
-            return _nearest(node.this, scope, is_descending=not _NEAREST[type(node)])
-    left, right = scope.aliases
-    raise QueryError(
-        f"ASOF JOIN has no inequality that says which row is nearest: expected one such as {left}.at >= {right}.at",
-        statement.right.line,
-    )
+def _asof(nearest: exp.Expression, scope: Scope) -> Best:
+    """The partner whose value is nearest; of equal ones the last that came, and on either side the first."""
+    found = inequality(nearest, scope)
+    if found is not None:
+        by, ties = SortKey(of_pair(found.right, scope), found.is_from_above, nulls_first=False), True
+    else:
+        by, ties = SortKey(of_pair(distance(nearest, scope), scope), is_descending=False, nulls_first=False), False
+    return Best(1, (by, _by_number(is_descending=ties)), nearest=text_of(nearest))
 
 
-def _nearest(node: exp.Expression, scope: Scope, *, is_descending: bool) -> Best:
-    return Best(1, (SortKey(of_pair(node, scope), is_descending, nulls_first=False), _by_number(is_descending=True)))
+def read_where(statement: Statement, scope: Scope) -> PairExpression | None:
+    """The conditions of an ASOF join's WHERE that choose among its pairs, once they are chosen."""
+    kept = statement.kept if statement.is_asof else ()
+    nodes = [node for node in kept if uses_of(node, scope) and not is_of_left_rows(node, scope)]
+    if not nodes:
+        return None
+    both = functools.reduce(lambda one, other: exp.And(this=exp.paren(one), expression=exp.paren(other)), nodes)
+    return condition_of_pair(both, scope)
 
 
 def _by_number(*, is_descending: bool) -> SortKey:
@@ -58,11 +58,11 @@ def _qualified(node: exp.Expression, scope: Scope) -> Best:
     count, window = _bound(node), bare(node.this) if isinstance(node.this, exp.Expression) else None
     if not 1 <= count <= _COUNT_MAX or not isinstance(window, exp.Window):
         raise _refused(node, scope)
-    order = window.args.get("order")
-    if not isinstance(window.this, exp.RowNumber) or order is None or not _is_by_left_row(window, scope):
+    order, has_ties = window.args.get("order"), isinstance(window.this, exp.Rank) and count == 1
+    if not (isinstance(window.this, exp.RowNumber) or has_ties) or order is None or not _is_by_left_row(window, scope):
         raise _refused(node, scope)
     keys = sort_keys(order.expressions, scope)
-    return Best(count, (*keys, _by_number(is_descending=False)))
+    return Best(count, (*keys, _by_number(is_descending=False)), has_ties)
 
 
 def sort_keys(order: Sequence[exp.Expression], scope: Scope) -> tuple[SortKey, ...]:
@@ -90,6 +90,7 @@ def _is_by_left_row(window: exp.Window, scope: Scope) -> bool:
 def _refused(node: exp.Expression, scope: Scope) -> QueryError:
     left, right = scope.aliases
     return QueryError(
-        f"QUALIFY '{text_of(node)}': expected ROW_NUMBER() OVER (PARTITION BY {left} ORDER BY {right}.a) <= 3",
+        f"QUALIFY '{text_of(node)}': expected ROW_NUMBER() OVER (PARTITION BY {left} ORDER BY {right}.a) <= 3, or, "
+        "to keep all ties of the first, RANK() OVER ... = 1",
         scope.line_of(node),
     )

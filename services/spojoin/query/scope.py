@@ -21,7 +21,10 @@ SEQ_TYPE = ColumnType(TypeName.LONG)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The names that a statement may use: aliases, schemas, event times and declared keys by side, left first."""
+    """The names that a statement may use: aliases, schemas, event times and declared keys by side, left first.
+
+    using: columns, in lower case, that USING makes one of both sides'
+    """
 
     aliases: tuple[str, str]
     schemas: tuple[dict[str, ColumnType], dict[str, ColumnType]]
@@ -30,6 +33,7 @@ class Scope:
     times: tuple[str | None, str | None] = (None, None)
     keys: tuple[str | None, str | None] = (None, None)
     left_out: tuple[Mapping[str, str], Mapping[str, str]] = field(default_factory=lambda: ({}, {}))
+    using: tuple[str, ...] = ()
 
     @property
     def is_self(self) -> bool:

@@ -57,7 +57,8 @@ def _is_star(node: exp.Expression) -> bool:
 def _expanded(node: exp.Expression, scope: Scope, text: str | None, sides: Sequence[int]) -> list[Selected]:
     if isinstance(node, exp.Star):
         _check_star(node, scope)
-        return [_plain(use) for side in sides for use in scope.all_of(side)]
+        found = [use for side in sides for use in scope.all_of(side)]
+        return [_plain(use) for use in found if use.side == 0 or use.name.lower() not in scope.using]
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         _check_star(node.this, scope)
         return [_plain(use) for use in scope.all_of(scope.side_of(node.args["table"], scope.line_of(node)))]

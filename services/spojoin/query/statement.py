@@ -14,6 +14,7 @@ from sqlglot.generators.duckdb import DuckDBGenerator
 
 from spojoin.errors import QueryError
 from spojoin.model import JoinKind
+from spojoin.query.asof_clauses import AsofClauses
 from spojoin.query.places import PlaceAt
 from spojoin.query.unread import arguments_fault
 
@@ -22,6 +23,11 @@ LineOf = Callable[[exp.Expression], int]
 EXPECTED = "SELECT * FROM a AS l JOIN b AS r ON ..."
 DIALECT = "duckdb"
 
+#: What is said of a third side.
+_SEVERAL = (
+    "; several values of one stream are aggregates of one join, such as ARG_MAX(r.mid, r.at) FILTER (WHERE r.at <= "
+    "l.at + INTERVAL '5 s') with GROUP BY l; a third stream is joined with the results of the first join"
+)
 _ALLOWED = {"expressions", "from_", "from", "joins", "where", "group", "having", "qualify"}
 _IN_EXISTS = {"expressions", "from_", "from", "where"}
 _CLAUSE_NAMES = {"with_": "WITH", "with": "WITH", "group": "GROUP BY", "order": "ORDER BY", "kind": "SELECT AS"}
@@ -49,8 +55,10 @@ class Statement:
     """The sides, left first, the conditions that AND joins, and the columns of the select list.
 
     conjuncts: of ON, and of WHERE where that is the same; line_of: gives a node's place in the file
-    kept: conditions of WHERE on the left rows that a LEFT, SEMI or ANTI JOIN keeps; of a FULL JOIN, all of WHERE
-    is_asof: of each left row's partners the nearest; is_turned: whether the sides stood the other way round
+    kept: conditions of WHERE where that isn't the same, as behind an outer, SEMI, ANTI or ASOF JOIN
+    asof: the clauses of an ASOF JOIN, of each left row's partners the nearest; None of other joins
+    nearest: of those the condition that says which is nearest, where that is known
+    using: names of USING; is_turned: whether the sides stood the other way round
     group, having, qualify: the clauses as written
     """
 
@@ -61,11 +69,18 @@ class Statement:
     columns: tuple[exp.Expression, ...] = ()
     join: JoinKind = JoinKind.INNER
     kept: tuple[exp.Expression, ...] = ()
-    is_asof: bool = False
+    asof: AsofClauses | None = None
+    nearest: exp.Expression | None = None
+    using: tuple[str, ...] = ()
     is_turned: bool = False
     group: exp.Expression | None = None
     having: exp.Expression | None = None
     qualify: exp.Expression | None = None
+
+    @property
+    def is_asof(self) -> bool:
+        """Whether it is an ASOF JOIN."""
+        return self.asof is not None
 
     @property
     def is_star(self) -> bool:
@@ -73,32 +88,31 @@ class Statement:
         return [type(item) for item in self.columns] == [exp.Star] and not self.columns[0].args.get("except_")
 
 
-def parse_statement(sql: str, line_at: PlaceAt, tables: Collection[int] = ()) -> Statement:
+def parse_statement(
+    sql: str, line_at: PlaceAt, tables: Collection[int] = (), asof: AsofClauses | None = None
+) -> Statement:
     """Parse the SQL without its window clause; `line_at` gives the place of a character of `sql`.
 
-    tables: the places of the names that are tables'
+    tables: the places of the names that are tables'; asof: clauses that were split off
     """
     select = _select(sql, line_at)
     line_of = _line_finder(line_at, select)
     _check_clauses(select, line_of)
     source = select.args.get("from_") or select.args.get("from")
-    joins = select.args.get("joins") or []
-    where = select.args.get("where")
+    joins, where = select.args.get("joins") or [], select.args.get("where")
     kept = [] if where is None else _conjuncts(where.this, line_of)
     if source is not None and not joins and (found := _exists(kept)) is not None:
         joined = _of_exists(found, line_of)
         kept = [node for node in kept if node is not found]
     elif source is None or len(joins) != 1:
-        raise QueryError(f"sql joins {1 + len(joins)} streams: expected two, {EXPECTED}", line_of(select))
+        several = _SEVERAL if len(joins) > 1 else ""
+        raise QueryError(f"sql joins {1 + len(joins)} streams: expected two, {EXPECTED}{several}", line_of(select))
     else:
         joined = _joined(joins[0], line_of)
-    left, right = (_marked(side, tables) for side in (_table(source.this, line_of), joined.right))
-    if left.alias.lower() == right.alias.lower():
-        raise QueryError(f"both sides are called '{left.alias}': expected two aliases, {EXPECTED}", right.line)
-    if joined.is_turned:
-        left, right = right, left
-    conjuncts = joined.conjuncts
-    if joined.join is JoinKind.INNER:
+    left, right = _sides(_marked(_table(source.this, line_of), tables), joined, tables)
+    conjuncts = joined.conjuncts + _of_using(joined.using, left, right)
+    _name_sides(select, joined.using, left)
+    if joined.join is JoinKind.INNER and not joined.is_asof:
         conjuncts, kept = conjuncts + kept, []
     clauses = {name: select.args.get(name) for name in ("group", "having", "qualify")}
     return Statement(
@@ -109,10 +123,19 @@ def parse_statement(sql: str, line_at: PlaceAt, tables: Collection[int] = ()) ->
         tuple(select.expressions),
         joined.join,
         tuple(kept),
-        is_asof=joined.is_asof,
+        asof=asof if joined.is_asof else None,
+        using=tuple(each.name.lower() for each in joined.using),
         is_turned=joined.is_turned,
         **clauses,
     )
+
+
+def _sides(source: JoinSide, joined: _Joined, tables: Collection[int]) -> tuple[JoinSide, JoinSide]:
+    """The left and the right side."""
+    other = _marked(joined.right, tables)
+    if source.alias.lower() == other.alias.lower():
+        raise QueryError(f"both sides are called '{source.alias}': expected two aliases, {EXPECTED}", other.line)
+    return (other, source) if joined.is_turned else (source, other)
 
 
 class _PlainWriter(DuckDBGenerator):
@@ -234,6 +257,7 @@ class _Joined:
     join: JoinKind
     is_asof: bool = False
     is_turned: bool = False
+    using: tuple[exp.Identifier, ...] = ()
 
 
 _JOINS = {
@@ -255,13 +279,35 @@ def _joined(join: exp.Join, line_of: LineOf) -> _Joined:
     if kind not in _JOINS or method not in ("", "ASOF"):
         written_as = " ".join(filter(None, (method, kind)))
         raise QueryError(f"{written_as} JOIN isn't supported: expected {_EXPECTED_JOINS}, each with ON", right.line)
-    condition = join.args.get("on")
-    if condition is None or kind == "CROSS":
+    condition, is_asof = join.args.get("on"), method == "ASOF"
+    using = tuple(join.args.get("using") or ()) if is_asof else ()
+    if (condition is None and not using) or kind == "CROSS":
         raise QueryError("missing ON: expected predicates after it, such as ON l.a < r.a AND l.b > r.b", right.line)
-    is_turned, is_asof = kind.startswith("RIGHT"), method == "ASOF"
+    is_turned = kind.startswith("RIGHT")
     if is_asof and (is_turned or _JOINS[kind] not in (JoinKind.INNER, JoinKind.LEFT)):
         raise QueryError(f"ASOF {kind} JOIN isn't supported: expected ASOF JOIN or ASOF LEFT JOIN", right.line)
-    return _Joined(right, _conjuncts(condition, line_of), _JOINS[kind], is_asof, is_turned)
+    conjuncts = [] if condition is None else _conjuncts(condition, line_of)
+    return _Joined(right, conjuncts, _JOINS[kind], is_asof, is_turned, using)
+
+
+def _of_using(using: tuple[exp.Identifier, ...], left: JoinSide, right: JoinSide) -> list[exp.Expression]:
+    """USING (sym, at) of an ASOF JOIN: equal, but for the last, which is the latest up to the left row's."""
+    pairs = [
+        [exp.column(name.copy(), exp.to_identifier(side.alias, quoted=True)) for side in (left, right)]
+        for name in using
+    ]
+    return [
+        (exp.EQ if number < len(pairs) - 1 else exp.GTE)(this=own, expression=other)
+        for number, (own, other) in enumerate(pairs)
+    ]
+
+
+def _name_sides(select: exp.Select, using: tuple[exp.Identifier, ...], left: JoinSide) -> None:
+    """Columns of USING are the left row's where no side is named."""
+    names = {each.name.lower() for each in using}
+    for column in select.find_all(exp.Column):
+        if not column.table and column.name.lower() in names:
+            column.set("table", exp.to_identifier(left.alias, quoted=True))
 
 
 def _exists(conjuncts: list[exp.Expression]) -> exp.Expression | None:

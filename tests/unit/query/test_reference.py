@@ -106,7 +106,7 @@ def test_numbers_and_headers_are_columns():
         query(sql)
 
 
-@pytest.mark.parametrize("row", table("One answer a row")[:8], ids=lambda row: row[0])
+@pytest.mark.parametrize("row", table("One answer a row")[:9], ids=lambda row: row[0])
 def test_what_left_rows_ask(row):
     written = code(row[0])[0]
     listed = "l.id, COUNT(*) AS n" if "GROUP" in written else "l.id"
@@ -168,7 +168,7 @@ REFUSED = {
         f"SELECT l.id {SIDES} ON l.price < r.bid QUALIFY true {WINDOW}",
     ],
     "a third table": [f"SELECT l.id {SIDES} ON l.price < r.bid JOIN trades AS t ON l.id = t.id {WINDOW}"],
-    "USING, NATURAL, a comma for JOIN": [
+    "USING without ASOF, NATURAL, a comma for JOIN": [
         f"SELECT l.id {SIDES} USING (id) {WINDOW}",
         f"SELECT l.id FROM trades AS l NATURAL JOIN quotes AS r {WINDOW}",
         f"SELECT l.id FROM trades AS l, quotes AS r WHERE l.price < r.bid {WINDOW}",

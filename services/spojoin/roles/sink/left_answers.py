@@ -29,16 +29,24 @@ class LeftAnswers:
         self._is_traced = query.is_traced
         self._best = BestPartners(query.best) if query.best is not None else None
         self._grouped = LeftGroups(query, query.grouped) if query.grouped is not None else None
+        self._where = PairProgram([query.where]) if query.where is not None else None
 
     def rows(self, found: ClosedRows, histories: Sequence[History]) -> Answers:
         """The results of left rows, in their order."""
         if self._grouped is not None:
             pairs, probes = self._grouped.rows(found, histories)
         else:
-            chosen = self._chosen(found, histories)
-            pairs, probes = SeqPairs(*chosen, histories), chosen[0]
+            pairs = self._kept(SeqPairs(*self._chosen(found, histories), histories))
+            probes = pairs.left
         traces = pairs.traces(probes) if self._is_traced else None
         return Answers(self._projection.rows(pairs), probes, traces)
+
+    def _kept(self, pairs: SeqPairs) -> SeqPairs:
+        """The pairs of which WHERE is true, where it is behind the choice."""
+        if self._where is None or not len(pairs.left):
+            return pairs
+        kept = _are_true(self._where.run(pairs)[0])
+        return SeqPairs(pairs.left[kept], pairs.right[kept], pairs.histories)
 
     def _chosen(self, found: ClosedRows, histories: Sequence[History]) -> tuple[I64, I64]:
         """The pairs that are put out, by the seqs of their sides."""
@@ -74,6 +82,10 @@ class BestPartners:
         ]
         order = np.lexsort([*(part for key in reversed(keys) for part in reversed(key)), group])
         rank = np.arange(len(order)) - np.repeat(found.offsets[:-1], lengths)
+        if self._best.has_ties:
+            kept = order[_equal_first(keys[:-1], order, found.offsets, lengths)]
+            counts = np.bincount(group[kept], minlength=len(lengths))
+            return ClosedRows(found.seqs, found.counts, before(counts), right[kept])
         kept = order[rank < self._best.count]
         return ClosedRows(found.seqs, found.counts, before(np.minimum(lengths, self._best.count)), right[kept])
 
@@ -85,6 +97,18 @@ class BestPartners:
         kept = np.arange(choice.count) < first.lengths[:, None]
         partners = first.seqs(is_latest=choice.is_latest)[kept]
         return ClosedRows(found.seqs, found.counts, before(first.lengths), partners)
+
+
+def _equal_first(keys: list[list[np.ndarray]], order: I64, offsets: I64, lengths: I64) -> np.ndarray:
+    """Of partners in their order, bool (n,): whether each equals the first of its left row by all keys."""
+    first = order[np.repeat(offsets[:-1], lengths)]
+    found: np.ndarray = np.logical_and.reduce([part[order] == part[first] for key in keys for part in key])
+    return found
+
+
+def _are_true(holds: pa.Array) -> np.ndarray:
+    found: np.ndarray = np.asarray(holds.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+    return found
 
 
 def _sortable(values: pa.Array, is_descending: bool, nulls_first: bool) -> list[np.ndarray]:
@@ -110,9 +134,8 @@ class LeftGroups:
         pairs = SeqPairs(found.seqs, np.full(len(found.seqs), NO_ROW, np.int64), histories, columns)
         if self._having is None or not len(found.seqs):
             return pairs, found.seqs
-        holds = self._having.run(pairs)[0].cast(pa.bool_()).fill_null(False)
-        kept = np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
-        columns = {name: values.filter(holds) for name, values in columns.items()}
+        kept = _are_true(self._having.run(pairs)[0])
+        columns = {name: values.filter(pa.array(kept)) for name, values in columns.items()}
         seqs = found.seqs[kept]
         return SeqPairs(seqs, np.full(len(seqs), NO_ROW, np.int64), histories, columns), seqs
 
