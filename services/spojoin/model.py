@@ -139,6 +139,7 @@ class ColumnType:
     zone: of a timestamp that is an instant, the time zone that its values are shown in; None of one without a zone
     arrow: the Arrow type that data has where it is wider than the type's own, and of carried values, such as lists;
         None of all others
+    is_ranked: whether the data has an order of its own for the values, as ordered categories have
     """
 
     name: TypeName
@@ -147,6 +148,7 @@ class ColumnType:
     unit: TimeUnit | None = None
     zone: str | None = None
     arrow: Hashable | None = None
+    is_ranked: bool = False
 
     def __str__(self) -> str:
         if self.arrow is not None:

@@ -100,6 +100,8 @@ def _doubles(column: pa.Array[Any]) -> pa.Array[Any]:
 
 def _times(column: pa.Array[Any]) -> pa.Array[Any]:
     """Dates, times of day and timestamps as ISO 8601; a fraction of zeros is left out."""
+    if types.is_time(column.type):
+        return pc.replace_substring_regex(column.cast(pa.string()), _ZERO_FRACTION, r"\1")
     if not types.is_timestamp(column.type):
         return column.cast(pa.string())
     if column.type.tz is not None:

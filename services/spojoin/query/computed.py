@@ -133,6 +133,8 @@ def _exactly(sql: str, columns: dict[str, ColumnType]) -> str:
 
 
 def _kind_of(part: str, columns: dict[str, ColumnType]) -> ColumnType | None:
+    if part[:1] == part[-1:] == '"' and part[1:-1] in columns:
+        return columns[part[1:-1]]
     import duckdb  # noqa: PLC0415  (few queries need the engine)
 
     from spojoin.expressions.engine import quoted, type_of  # noqa: PLC0415
@@ -151,7 +153,7 @@ def _check_zones(
     node: exp.Expression, scope: Scope, columns: dict[str, ColumnType], name: Callable[[Use], str]
 ) -> None:
     """QueryError where times with a zone and without one are compared."""
-    if any(kind.zone is not None for kind in columns.values()):
+    if any(kind.zone is not None or kind.is_ranked for kind in columns.values()):
         check_zones_within(
             node, lambda part: _kind_of(_renamed(part, scope, name), columns), text_of, scope.line_of(node)
         )

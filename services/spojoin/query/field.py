@@ -21,6 +21,8 @@ I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+#: Why a clock's time is no value, though it is a time.
+CLOCK = "clock"
 BELOW_US = (
     "has digits below a microsecond, the finest that is compared: EPOCH_NS(...) in the statement compares them all, "
     "CAST(... AS TIMESTAMP) cuts them off"
@@ -61,7 +63,11 @@ class Field:
         """Refuse one row with its value, unless it has none: what fills its place is nobody's mistake."""
         if self.nulls is not None and self.nulls[row]:
             return
-        self.refusals.add(row, reason, f"field {self.name}: {self._said(reason, plain_value(self.array[row]))}")
+        self.refusals.add(
+            row,
+            "type" if reason == CLOCK else reason,
+            f"field {self.name}: {self._said(reason, plain_value(self.array[row]))}",
+        )
 
     def _said(self, reason: str, value: object) -> str:
         return _said(reason, value, self.type, self.name)
@@ -85,10 +91,10 @@ def _said(reason: str, value: object, kind: ColumnType, name: str) -> str:
     match reason:
         case "null":
             return f"no value, expected a {kind}"
-        case "nan":
-            return f"value {shown} is not a number"
-        case "overflow":
-            return f"value {shown} is out of range of {kind}"
+        case "nan" | "overflow":
+            return f"value {shown} is {'not a number' if reason == 'nan' else f'out of range of {kind}'}"
+        case "clock":
+            return f"value {shown} was shown twice or never in {kind.zone}, where clocks were changed"
         case "unit":
             return (
                 f"value {shown} {doubt_about(value if isinstance(value, int) else texts.read_number(str(value)), name)}"
@@ -102,7 +108,7 @@ def _said(reason: str, value: object, kind: ColumnType, name: str) -> str:
 def _is_moment(value: object) -> bool:
     """Whether a timestamp column takes such values, so that only its last digits can be wrong."""
     if isinstance(value, str):
-        return texts.is_number(value.strip())
+        return texts.is_number(value.strip()) or texts.is_finer(value.strip())
     return isinstance(value, int | float | Decimal | datetime | np.datetime64) and not isinstance(value, bool)
 
 

@@ -27,6 +27,7 @@ from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
 from spojoin.query.selected import read_select
 from spojoin.query.statement import DIALECT, Statement, written
+from spojoin.query.zones import check_ranks
 
 #: What stands for an aggregate in the expressions over them: a column of this table, named by its number.
 _AGGREGATES = "\0aggregates"
@@ -249,6 +250,8 @@ def _type(function: str, arguments: Sequence[PairExpression], text: str, line: i
         return _LONG if function == "count" else kind
     allowed = _NUMBERS if function in _OF_NUMBERS else _ORDERED
     compared = arguments[-1].type
+    if function not in _OF_NUMBERS:
+        check_ranks(text, [(arguments[-1].text, compared)], line)
     if compared.name not in allowed:
         raise QueryError(f"'{text}' is of a {compared}: expected one of {', '.join(allowed)}", line)
     if function not in _OF_NUMBERS:

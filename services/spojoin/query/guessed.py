@@ -59,6 +59,8 @@ def _fits(values: pa.StringArray, name: TypeName) -> bool:
         return False  # words alone make no column of numbers
     numbers = values.filter(pc.invert(pc.match_substring_regex(values, _NAN)))
     refusals = Refusals(len(numbers))
-    read = read_doubles if name is TypeName.DOUBLE else read_integers
-    read("", ColumnType(name), numbers, refusals)
+    if name is TypeName.DOUBLE:
+        read_doubles("", ColumnType(name), numbers, refusals)
+    else:  # more than six digits of a second are those of a time, too
+        read_integers("", ColumnType(name), numbers, refusals, cuts=True)
     return not refusals.by_row

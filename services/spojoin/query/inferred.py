@@ -106,7 +106,8 @@ def column_type(arrow: pa.DataType) -> ColumnType | None:
 def _carried(arrow: pa.DataType) -> ColumnType | None:
     """The type that holds an Arrow type's values unchanged; None where nothing does."""
     if types.is_dictionary(arrow):
-        return _carried(arrow.value_type)
+        values = _carried(arrow.value_type)
+        return values if values is None else replace(values, is_ranked=arrow.ordered)
     if types.is_uint64(arrow):
         return ColumnType(TypeName.DECIMAL, UINT64_DIGITS, arrow=arrow)
     known = column_type(arrow)

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spojoin.model import TimeUnit
+from spojoin.model import UTC, TimeUnit
 from spojoin.query import texts
 from spojoin.query.field import (
+    CLOCK,
     F64,
     I64,
     Field,
@@ -56,7 +57,8 @@ def reader(arrow: pa.DataType) -> Callable[[Field], I64] | None:
 
 
 def _of_days(column: Field) -> I64:
-    return times(column, numpy(column.array.cast(pa.int32())).astype(np.int64), DAY_US)
+    days = times(column, numpy(column.array.cast(pa.int32())).astype(np.int64), DAY_US)
+    return _by_clock(column, days, np.ones(len(days), np.bool_))
 
 
 def _of_milliseconds(column: Field) -> I64:
@@ -64,7 +66,22 @@ def _of_milliseconds(column: Field) -> I64:
 
 
 def _of_timestamps(column: Field) -> I64:
-    return _in_us(column, numpy(column.array.cast(pa.int64())), TimeUnit(column.array.type.unit))
+    moments = _in_us(column, numpy(column.array.cast(pa.int64())), TimeUnit(column.array.type.unit))
+    return moments if column.array.type.tz is not None else _by_clock(column, moments, np.ones(len(moments), np.bool_))
+
+
+def _by_clock(column: Field, moments: I64, naive: Mask) -> I64:
+    """Instants of a column with a zone, of which some, (n,), are what a clock there showed.
+
+    A time that a clock showed twice, or never, as it was changed, is refused.
+    """
+    if column.type.zone in (None, UTC) or not naive.any():
+        return moments
+    clocks = pa.array(moments, pa.timestamp("us"))
+    instants = pc.assume_timezone(clocks, column.type.zone, ambiguous="earliest", nonexistent="earliest")
+    latest = pc.assume_timezone(clocks, column.type.zone, ambiguous="latest", nonexistent="latest")
+    column.refuse(numpy(pc.not_equal(instants, latest)) & naive, CLOCK)
+    return np.where(naive, numpy(instants.cast(pa.int64())), moments)
 
 
 def _of_integers(column: Field) -> I64:
@@ -133,11 +150,11 @@ def _below_us(column: Field, numbers: I64) -> I64:
 
 def _of_texts(column: Field) -> I64:
     """ISO text and numbers in their common spelling by Arrow, the rest one by one."""
-    moments, fits = _iso(column.array)
+    moments, fits = _iso(column, column.array)
     if fits.all():
         return moments
     strings = pc.utf8_trim_whitespace(column.array)
-    moments, fits = _iso(strings)
+    moments, fits = _iso(column, strings)
     for read in (_whole_texts, _fraction_texts):
         if not fits.all():
             numbers, found = read(column, strings)
@@ -149,8 +166,9 @@ def _of_texts(column: Field) -> I64:
     )
 
 
-def _iso(strings: pa.Array) -> tuple[I64, Mask]:
+def _iso(column: Field, strings: pa.Array) -> tuple[I64, Mask]:
     naive, fits = cast_texts(strings, texts.NAIVE_COMMON, pa.timestamp("us"), pa.int64())
+    naive = _by_clock(column, naive, fits)
     if fits.all():
         return naive, fits
     zoned, fits_zoned = cast_texts(strings, texts.ZONED_COMMON, pa.timestamp("us", "UTC"), pa.int64())

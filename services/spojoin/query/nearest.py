@@ -14,6 +14,7 @@ from spojoin.query.computed import condition_of_pair, is_of_left_rows, of_pair, 
 from spojoin.query.operands import text_of
 from spojoin.query.scope import SEQ_TYPE, Scope
 from spojoin.query.statement import Statement, bare
+from spojoin.query.zones import check_ranks
 
 _COUNT_MAX = 2**31 - 1
 
@@ -47,6 +48,12 @@ def read_where(statement: Statement, scope: Scope) -> PairExpression | None:
     return condition_of_pair(both, scope)
 
 
+def _key(node: exp.Expression, scope: Scope) -> SortKey:
+    found = of_pair(node.this, scope)
+    check_ranks(found.text, [(found.text, found.type)], scope.line_of(node))
+    return SortKey(found, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
+
+
 def _by_number(*, is_descending: bool) -> SortKey:
     use = Use(1, SEQ, SEQ_TYPE, is_number=True)
     number = PairExpression(quoted_column(use), (use,), SEQ_TYPE, SEQ)
@@ -67,10 +74,7 @@ def _qualified(node: exp.Expression, scope: Scope) -> Best:
 
 def sort_keys(order: Sequence[exp.Expression], scope: Scope) -> tuple[SortKey, ...]:
     """What ORDER BY orders partners by."""
-    return tuple(
-        SortKey(of_pair(each.this, scope), bool(each.args.get("desc")), bool(each.args.get("nulls_first")))
-        for each in order
-    )
+    return tuple(_key(each, scope) for each in order)
 
 
 def _bound(node: exp.Expression) -> int:

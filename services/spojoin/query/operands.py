@@ -88,7 +88,7 @@ def _bound(node: exp.Expression, scope: Scope) -> _Bound:
 
 def _column(node: exp.Column, scope: Scope) -> _Bound:
     use = scope.column(node)
-    if use.type.name is TypeName.BOOLEAN or not use.type.is_coded or use.is_number:
+    if use.type.name is TypeName.BOOLEAN or not use.type.is_coded or use.type.is_ranked or use.is_number:
         raise NotLinear(
             f"'{text_of(node)}' is a {use.type}: expected a number, a date or a timestamp", scope.line_of(node)
         )

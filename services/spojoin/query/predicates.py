@@ -42,7 +42,7 @@ from spojoin.query.linear import linear_form, scale_needed, scaled
 from spojoin.query.operands import Implausible, NotLinear, Operand, OperandKind, bind, in_units_of, text_of
 from spojoin.query.scope import Scope
 from spojoin.query.statement import DIALECT, bare
-from spojoin.query.zones import check_zones
+from spojoin.query.zones import check_ranks, check_zones
 
 CODE_MAX = 2**63 - 1
 
@@ -177,6 +177,8 @@ def _computed_predicate(node: exp.Expression, scope: Scope, keys: KeyTable, erro
     sides = _computed_sides(found, error, scope)
     kinds = [(text_of(each), made.type) for each, made in zip(found.sides, sides, strict=True)]
     check_zones(text_of(node), kinds, line)
+    if found.op not in (Op.EQ, Op.NE):
+        check_ranks(text_of(node), kinds, line)
     comparison = compared(sides[0].type, sides[1].type, found.op, is_band=found.width is not None)
     if comparison is None:
         raise _not_comparable(found, sides, error, node, scope)

@@ -33,6 +33,13 @@ _DIGITS_MAX = 40
 _NOT_FINITE = {"nan", "inf", "infinity"}
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d{1,6}0*)?)?(Z|z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
+#: A moment with digits below a microsecond: what stands before them, and behind.
+_FINER = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d{6})\d*[1-9]\d*((?:Z|z|[+-]\d\d(?::?\d\d)?)?)", re.ASCII)
+
+
+def is_finer(text: str) -> bool:
+    """Whether a text is a moment with digits below a microsecond."""
+    return _FINER.fullmatch(text) is not None
 
 
 def decimal_common(kind: ColumnType) -> str:
@@ -128,6 +135,10 @@ def read_moment_us(text: str, kind: ColumnType, cuts: bool) -> int:
     """
     if _NUMBER.fullmatch(text):
         return _number_us(_bounded(text), kind, cuts)
+    if _FINER.fullmatch(text):
+        if not cuts:
+            raise BadValue("type")
+        text = _FINER.sub(r"\1\2", text)
     if not _TIMESTAMP.fullmatch(text):
         raise BadValue("type")
     try:

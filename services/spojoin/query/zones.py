@@ -1,4 +1,4 @@
-"""Timestamps with a time zone beside such without one: an instant and a clock's face, which no order puts together."""
+"""What no order puts together: times with a zone and without, and categories whose order isn't that of their text."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ _TOGETHER = (
     exp.Least,
     exp.Coalesce,
 )
+_ORDERED = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.Greatest, exp.Least)
 #: From a part of an expression to its type; None where it names no column, or has a type that no column has.
 KindOf = Callable[[exp.Expression], ColumnType | None]
 
@@ -46,6 +47,18 @@ def check_zones(text: str, parts: Sequence[tuple[str, ColumnType]], line: int) -
         f"({part}) AT TIME ZONE '{zone}'",
         line,
     )
+
+
+def check_ranks(text: str, parts: Sequence[tuple[str, ColumnType]], line: int) -> None:
+    """QueryError where `text` orders categories, whose own order statements don't know."""
+    ranked = next((part for part, kind in parts if kind.is_ranked), None)
+    if ranked is not None:
+        raise QueryError(
+            f"'{text}' orders '{ranked}', whose categories have an order of their own, not that of their text: say it, "
+            f"such as CASE {ranked} WHEN 'low' THEN 1 WHEN 'high' THEN 2 END, or compare texts by CAST({ranked} AS "
+            "VARCHAR)",
+            line,
+        )
 
 
 def check_clocks(times: Sequence[tuple[str, ColumnType]], line: int) -> None:
@@ -68,4 +81,7 @@ def check_zones_within(
         if isinstance(found, _TOGETHER):
             parts = [part for part in found.iter_expressions() if part.find(exp.Column) is not None]
             kinds = [(text_of(part), kind_of(part)) for part in parts]
-            check_zones(text_of(found), [(part, kind) for part, kind in kinds if kind is not None], line)
+            known = [(part, kind) for part, kind in kinds if kind is not None]
+            check_zones(text_of(found), known, line)
+            if isinstance(found, _ORDERED):
+                check_ranks(text_of(found), known, line)

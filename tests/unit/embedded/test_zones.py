@@ -4,13 +4,17 @@ import datetime as dt
 import json
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import spojoin
 from spojoin.embedded.writers import open_writer
-from spojoin.errors import QueryError
+from spojoin.errors import BadData, QueryError
+from spojoin.query.column_types import parse_type
+from spojoin.query.convert import read_integers
+from spojoin.query.refusals import Refusals
 
 NEW_YORK = ZoneInfo("America/New_York")
 ORDERS = pa.table({"id": [1], "at": pa.array([dt.datetime(2024, 3, 1, 14, 30)], pa.timestamp("us", NEW_YORK.key))})
@@ -91,6 +95,34 @@ def test_text_has_a_zone_if_it_says_so(tmp_path):
         spojoin.sql(statement.format(tmp_path / "z.csv", tmp_path / "n.csv"))
     found = spojoin.sql(statement.format(tmp_path / "z.csv", tmp_path / "z.csv")).to_arrow()
     assert found["at"].to_pylist() == [dt.datetime(2024, 3, 1, 15, 30, tzinfo=dt.UTC)]
+
+
+def test_a_schema_says_the_zone_of_a_clock():
+    kind = parse_type("timestamptz(Europe/Berlin)", "at", 1)
+    expected = [dt.datetime(2024, 7, 1, 10), dt.datetime(2024, 1, 1, 11), dt.datetime(2024, 7, 1, 12)]
+    for array in (
+        pa.array(
+            ["2024-07-01T12:00", "2024-01-01 12:00:00", "2024-07-01T12:00Z", "2024-10-27 02:30", "2024-03-31 02:30"]
+        ),
+        pa.array([dt.datetime(2024, 7, 1, 12), dt.datetime(2024, 1, 1, 12), None, dt.datetime(2024, 10, 27, 2, 30)]),
+    ):
+        refusals, nulls = Refusals(len(array)), np.zeros(len(array), np.bool_)
+        found = read_integers("at", kind, array, refusals, nulls=nulls)
+        known = pa.array(found[~nulls], pa.timestamp("us")).to_pylist()
+        assert known[:2] == expected[:2]
+        assert [row for row in range(len(array)) if row in refusals.by_row] == list(range(3, len(array)))
+        assert "shown twice or never in Europe/Berlin" in refusals.by_row[3][1]
+
+
+def test_text_with_nine_digits_is_a_moment(tmp_path):
+    lines = [f"{k},2024-03-01T10:00:0{k}.123456789" for k in range(2)]
+    (tmp_path / "a.csv").write_text("id,at\n" + "\n".join(lines) + "\n")
+    sides = f"FROM '{tmp_path}/a.csv' AS l JOIN '{tmp_path}/a.csv' AS r"
+    window = " WINDOW AS (SLIDE INTERVAL '1 s' ON '5 s')"
+    found = spojoin.sql(f"SELECT l.id, r.id AS r {sides} ON l.id > r.id{window}").to_arrow()
+    assert found.to_pylist() == [{"id": 1, "r": 0}]
+    with pytest.raises(BadData, match="has digits below a microsecond"):
+        spojoin.sql(f"SELECT l.id {sides} ON l.at > r.at{window}").to_arrow()
 
 
 def test_a_day_is_24_hours_across_a_change_of_clocks():

@@ -25,6 +25,7 @@ from spojoin.query.extract import Extracted
 from spojoin.query.json_number import JsonNumber
 from spojoin.query.schema import JSON_FRACTIONS
 from spojoin.roles.router.columns import columns_needed
+from spojoin.roles.router.connect_values import NUMBER_OR_BYTES, WAY_OUT, Told, are_bytes, told_fields, told_value
 from spojoin.roles.router.envelope import OPERATION, PAYLOAD, no_envelope, no_row, not_a_row
 from spojoin.roles.router.line_reader import BadLine, Ids, LineReader, Parsed, Readout, whole
 
@@ -37,6 +38,8 @@ _READ_AS = {
     **dict.fromkeys(_TEXTS, pa.string()),
 }
 _OPEN, _CLOSE = b"{}"
+#: Where a message of Kafka Connect has its schema, beside its payload.
+_SCHEMA = "schema"
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
@@ -93,7 +96,18 @@ class JsonLines(LineReader):
             return None
         faults = [self._fault(row, lines[row]) for row in np.flatnonzero(~_is_valid(holder)).tolist()]
         batch = pa.RecordBatch.from_struct_array(holder.drop_null())
+        if any(map(_may_be_bytes, self._decimals_of(batch))):
+            return None
         return None if None in faults else Parsed(batch, [fault for fault in faults if fault is not None])
+
+    def _decimals_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The columns of decimals that came as text."""
+        names = [name for name in batch.schema.names if self._is_decimal(name)]
+        return [batch.column(name) for name in names if pa.types.is_string(batch.column(name).type)]
+
+    def _is_decimal(self, name: str) -> bool:
+        declared = self.stream.schema.get(name)
+        return declared is not None and declared.name is TypeName.DECIMAL
 
     def _fault(self, row: int, line: bytes) -> BadLine | None:
         try:
@@ -168,6 +182,8 @@ class JsonLines(LineReader):
         declared = self.stream.schema.get(name)
         if declared is not None and declared.name in _READ_AS:
             return _READ_AS[declared.name]
+        if self._envelope is not None and self._is_decimal(name) and not isinstance(first, int | float):
+            return pa.string()  # bytes may look like numbers there
         if declared is not None and declared.name is TypeName.DECIMAL:
             return pa.decimal128(38, declared.scale)
         if declared is not None and declared.name is TypeName.BOOLEAN and isinstance(first, bool):
@@ -182,17 +198,37 @@ class JsonLines(LineReader):
 
     def _literals(self, line: bytes) -> dict[str, Any]:
         """The needed fields of a line as they are written, null where there is none; _BadLine where that is no row."""
-        row = _row(_pairs(line), self._envelope)
+        message = _pairs(line)
+        row = _row(message, self._envelope)
+        told = self._told(message)
         found: dict[str, Any] = {}
         for name, value in row:
             if name in self._needed:
                 if name in found:
                     raise _BadLine("malformed", f"field {name} stands twice in one object")
-                found[name] = value
+                found[name] = self._value(name, value, told.get(name))
         for name in self._needed:
             if isinstance(found.setdefault(name, None), _Pairs | list):
                 raise _BadLine("type", f"field {name}: expected one value, not an object or array")
         return found
+
+    def _told(self, message: _Pairs) -> dict[str, Told]:
+        """What the message's own schema says of the row's fields."""
+        schema = _only(message, _SCHEMA)
+        if self._envelope is None or not isinstance(schema, _Pairs):
+            return {}
+        return told_fields(_plain(schema), self._envelope)
+
+    def _value(self, name: str, value: Any, told: Told | None) -> Any:  # noqa: ANN401  (JSON)
+        """A value as its message's schema says; _BadLine where it may be two."""
+        declared = self.stream.schema.get(name)
+        if declared is None or self._envelope is None or not isinstance(value, str):
+            return value
+        is_text = not isinstance(value, JsonNumber)
+        found = told_value(value, told, declared, is_text=is_text)
+        if found is None or (is_text and self._is_decimal(name) and found == value and are_bytes(value)):
+            raise _BadLine("type", f"field {name}: value {value!r} may be the bytes of a decimal: {WAY_OUT}")
+        return value if found == value else found
 
     def _is_whole_key(self, values: dict[str, Any]) -> bool:
         key = values.get(self.stream.key or "")
@@ -203,6 +239,19 @@ class JsonLines(LineReader):
         if self.stream.key is not None and whole_keys and self._key_keeps_its_text():
             columns[self.stream.key] = columns[self.stream.key].cast(pa.int64())
         return pa.RecordBatch.from_pydict(columns)
+
+
+def _may_be_bytes(texts: pa.Array) -> bool:
+    """Whether any text of a decimal may be bytes: it has no point, and whole groups of four characters."""
+    without_point = pc.invert(pc.match_substring(texts, "."))
+    return bool(pc.any(pc.and_(without_point, pc.match_substring_regex(texts, NUMBER_OR_BYTES)), min_count=0).as_py())
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401  (JSON)
+    """JSON as dicts and lists."""
+    if isinstance(value, _Pairs):
+        return {name: _plain(each) for name, each in value}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
 
 
 class _BadLine(Exception):  # a signal within this module
