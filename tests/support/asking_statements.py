@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from random import Random
 from typing import Any
 
@@ -182,11 +182,7 @@ class AskingStatement:
         left, right = self._tables()
         db.register("lefts", left)
         db.register("rights", right)
-        later = "r.before_l" if not self.is_time else "r.at_ms"
-        place = "l.place" if not self.is_time else "l.at_ms"
-        as_earlier = f"r.seq < l.seq AND {'r.at_ms' if self.is_time else 'r.place'} >= l.begins"
-        as_later = f"r.seq > l.seq AND {place} >= {self._upward(later)}" if self.at_close else "false"
-        where = self._where().replace("ON ", f"ON (({as_earlier}) OR ({as_later})) AND ", 1)
+        where = self._where().replace("ON ", f"ON ({self._inside()}) AND ", 1)
         if self.kind in ("SEMI ", "ANTI "):
             return self._answer_by_count(db, where)
         clauses = self.clauses.replace("GROUP BY l", f"GROUP BY {', '.join(f'l.{n}' for n in left.column_names)}")
@@ -196,6 +192,14 @@ class AskingStatement:
             order = "ORDER BY n, r.y DESC NULLS LAST, r.seq"
         sql = f"SELECT {items} FROM lefts AS l {self.kind}JOIN rights AS r {where} {clauses} {order}"
         return db.execute(sql).fetchall()
+
+    def _inside(self) -> str:
+        """That the earlier row of a pair lies in the later one's window."""
+        later = "r.before_l" if not self.is_time else "r.at_ms"
+        place = "l.place" if not self.is_time else "l.at_ms"
+        as_earlier = f"r.seq < l.seq AND {'r.at_ms' if self.is_time else 'r.place'} >= l.begins"
+        as_later = f"r.seq > l.seq AND {place} >= {self._upward(later)}" if self.at_close else "false"
+        return f"({as_earlier}) OR ({as_later})"
 
     def _answer_by_count(self, db: duckdb.DuckDBPyConnection, where: str) -> list[tuple[Any, ...]]:
         """SEMI and ANTI joins by the number of partners: DuckDB 2.0 leaves out pairs where `<>` is among conditions."""
@@ -233,6 +237,40 @@ class AskingStatement:
                 )
             )
         return found[0], found[1]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStatement(AskingStatement):
+    """One whose left rows ask between bounds of event time: right time minus left time, in milliseconds.
+
+    It doesn't say when they answer unless that is at arrival: on close is what SQL means, over all rows.
+    """
+
+    bounds: tuple[int, int] = (0, 0)
+
+    def sql(self) -> str:
+        """The statement as the product reads it."""
+        items = self.items.replace("MEDIAN_DISC", "MEDIAN(r.y)")
+        lower, upper = (f"l.at {'-' if at < 0 else '+'} INTERVAL '{abs(at)} ms'" for at in self.bounds)
+        where = self._where().replace("ON ", f"ON r.at BETWEEN {lower} AND {upper} AND ", 1)
+        emit = "" if self.at_close else "EMIT ON ARRIVAL"
+        right = "a" if self.is_self else "b"
+        return f"SELECT {items} FROM a AS l {self.kind}JOIN {right} AS r {where} {self.clauses} {emit}"
+
+    def _inside(self) -> str:
+        order = "<>" if self.at_close else "<"
+        return f"r.at_ms - l.at_ms BETWEEN {self.bounds[0]} AND {self.bounds[1]} AND r.seq {order} l.seq"
+
+
+def draw_bound(seed: int) -> BoundStatement:
+    """The statement of a seed that has bounds for a window."""
+    drawn, rng = draw(seed), Random(f"bounds {seed}")
+    bounds = sorted((rng.choice((-20, -3, -1, 0)), rng.choice((-2, -1, 0, 0, 1, 5, 20))))
+    asks = bool(drawn.kind or drawn.clauses)
+    found = {each.name: getattr(drawn, each.name) for each in fields(drawn)} | {"is_time": True}
+    if not asks:  # pairs that nobody asks about come at arrival
+        found["kind"] = "LEFT "
+    return BoundStatement(**found, bounds=(bounds[0], bounds[1]))
 
 
 def draw(seed: int) -> AskingStatement:

@@ -46,7 +46,8 @@ class FullStatement(AskingStatement):
         if self.bounds_ms is None:
             return text
         head, _, tail = text.partition(" WINDOW")
-        return head + " EMIT" + tail.partition(" EMIT")[2]
+        emit = " EMIT" + tail.partition(" EMIT")[2]
+        return head if self.at_close else head + emit
 
     def _where(self) -> str:
         on = [self.condition.sql]

@@ -271,8 +271,14 @@ def _closing_rule(query: Query, number: int) -> str:
     window, name = query.window_over(number), query.streams[number].name
     length = size_text(window.length, window.is_time)
     when = f"event time has advanced by {length}" if window.is_time else f"about {length} have come behind it"
+    if window.is_time and not window.length:
+        when = "event time has passed it"
     alone = " if no left row is its partner" if number else ""
-    return f"a {side} row, of {name}, answers once {when}{alone}; until then two windows of {other} rows are held"
+    held = "two windows of"
+    if query.interval is not None:
+        reach = window.length + query.window_over(1 - number).length
+        held = f"{size_text(reach, True)} of event time of" if reach else "none of the"
+    return f"a {side} row, of {name}, answers once {when}{alone}; until then {held} {other} rows are held"
 
 
 def _slide_rule(window: Window) -> str:

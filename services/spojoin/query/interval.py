@@ -115,8 +115,8 @@ def _unbounded(lower: int | None, upper: int | None, right: str) -> str:
     missing = "later" if upper is None else "earlier"
     return (
         f"the interval is open: nothing bounds how much {missing} the right side's event time may be than the left's, "
-        f"so no tuple could ever be dropped; expected both bounds, such as {EXAMPLE}, {table}, or {CLAUSE_EXPECTED} at "
-        "the end"
+        f"so no tuple could ever be dropped; expected both bounds, such as {EXAMPLE}, or TOLERANCE INTERVAL '1 min' "
+        f"behind an ASOF JOIN, {table}, or {CLAUSE_EXPECTED} at the end"
     )
 
 

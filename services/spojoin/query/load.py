@@ -13,6 +13,7 @@ import yaml
 
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import (
+    EmitOn,
     LayoutChoice,
     Method,
     Order,
@@ -90,13 +91,16 @@ def load_served_query(path: Path) -> Query:
     return query
 
 
-def parse_query(text: str, source: str = "query", query_of: QueryOf | None = None) -> Query:
+def parse_query(
+    text: str, source: str = "query", query_of: QueryOf | None = None, *, unsaid: EmitOn | None = None
+) -> Query:
     """The query that YAML text describes; `source` names the text in errors. Raises QueryError.
 
     query_of: finds those whose results it takes in, where it doesn't say itself what they are
+    unsaid: when rows answer where the statement doesn't say it, as other versions of the program read it
     """
     try:
-        return _query(text, query_of)
+        return _query(text, query_of, unsaid)
     except QueryError as error:
         error.args = (f"{source}, {error}",)
         raise
@@ -104,7 +108,7 @@ def parse_query(text: str, source: str = "query", query_of: QueryOf | None = Non
         raise QueryError(f"{source}: nested too deeply: expected a simpler query") from error
 
 
-def _query(text: str, query_of: QueryOf | None) -> Query:
+def _query(text: str, query_of: QueryOf | None, unsaid: EmitOn | None) -> Query:
     options = items(compose(text), "the query", _EXPECTED, _OPTIONS)
     name = query_name(_required(options, "name", "a name for the query"))
     declared = DeclaredStreams(query_of)
@@ -112,6 +116,7 @@ def _query(text: str, query_of: QueryOf | None) -> Query:
     sql = _required(options, "sql", "SELECT * FROM a AS l JOIN b AS r ON ... WINDOW AS (...)")
     tables = _tables(options, streams)
     parsed = with_tables(_read_sql(sql, text), tables)
+    parsed = replace(parsed, said=parsed.said or unsaid)
     output = _output(options, parsed)
     order = _choice(options, "order", Order, Order.ARRIVAL) if "order" in options else None
     choices = Choices(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import structlog
@@ -255,8 +256,16 @@ def _numbered_before(takeover: Takeover, before: Query, source: int | None) -> i
 
 
 def announced_query(announcement: Announcement) -> Query:
-    """The query of a generation. Raises ConfigurationError where this version doesn't understand it."""
-    return parse_query(announcement.text, f"generation {announcement.generation} of the query, as its log has it")
+    """The query of a generation. Raises ConfigurationError where this version doesn't understand it.
+
+    Earlier versions let rows answer at arrival where the statement doesn't say when: a fingerprint tells that.
+    """
+    source = f"generation {announcement.generation} of the query, as its log has it"
+    with suppress(ConfigurationError):
+        earlier = parse_query(announcement.text, source, unsaid=EmitOn.ARRIVAL)
+        if fingerprint(earlier) == announcement.fingerprint:
+            return earlier
+    return parse_query(announcement.text, source)
 
 
 def changed(query: Query, served: Announcement) -> str:

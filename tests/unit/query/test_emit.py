@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spojoin.errors import QueryError
+from spojoin.explain.plan import explain
 from spojoin.model import EmitOn, Query
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
@@ -72,6 +73,11 @@ def test_where_all_partners_come_before_both_times_are_one(form: tuple[str, str,
     found = {fingerprint(query(statement(*form, on, end))) for end in ("", "EMIT ON CLOSE", "EMIT ON ARRIVAL")}
     assert len(found) == 1
     assert query(statement(*form, on)).emit is EmitOn.ARRIVAL
+
+
+def test_a_row_closes_once_event_time_has_passed_its_interval() -> None:
+    rules = explain(query(statement("l.id", "LEFT ", ""))).window_rules
+    assert any("answers once event time has passed it; until then 5 s of event time of right rows" in r for r in rules)
 
 
 def itself(on: str, kind: str = "", end: str = "WINDOW AS (SLIDE INTERVAL '1' ON '9')") -> tuple[str, ...]:

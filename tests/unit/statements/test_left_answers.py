@@ -9,7 +9,7 @@ from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.embedded.statements import StatementOptions, statement_of_streams
 from spojoin.query.column_types import parse_type
 from spojoin.roles.router.config import RouterConfig
-from tests.support.asking_statements import COLUMNS, draw, table_of
+from tests.support.asking_statements import COLUMNS, draw, draw_bound, table_of
 from tests.support.full_statements import draw_full
 
 SEEDS = range(120)
@@ -52,6 +52,13 @@ def plain(value):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_answers_are_those_of_duckdb(seed):
     statement = draw(seed)
+    expected = [tuple(map(plain, row)) for row in statement.answer()]
+    assert product(statement, seed) == expected, statement.sql()
+
+
+@pytest.mark.parametrize("seed", range(200, 320))
+def test_between_bounds_of_time_answers_are_those_of_sql(seed):
+    statement = draw_bound(seed)
     expected = [tuple(map(plain, row)) for row in statement.answer()]
     assert product(statement, seed) == expected, statement.sql()
 
