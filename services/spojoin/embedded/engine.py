@@ -14,6 +14,7 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from spojoin.embedded.accounts import Accounts, NoAccounts
 from spojoin.embedded.own import by_batches
@@ -151,15 +152,20 @@ class Engine:
         return 1 if topic is Topic.MATCHES else len(self._readers.get(topic, ()))
 
     def feed(
-        self, stream: int | str, batch: pa.RecordBatch, malformed: Mapping[int, str] | None = None
+        self,
+        stream: int | str,
+        batch: pa.RecordBatch,
+        malformed: Mapping[int, str] | None = None,
+        places: NDArray[np.int64] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Take rows of one stream and yield the results that are ready; exhaust the iterator before feeding more.
 
         Helpers go on with the last frames meanwhile: what they find comes with the next call, or with `wait`.
         malformed: by position in the batch, why what stands there is no row; it is refused
+        places: the positions that are the rows' keys where no column is, if they aren't those of what was fed
         """
         number = self._number(stream)
-        rows = self._rows(number, batch, malformed or {})
+        rows = self._rows(number, batch, malformed or {}, places)
         yield from self._run(self._router.on_rows(number, 0, rows), LANES_AHEAD)
 
     def load(
@@ -231,7 +237,9 @@ class Engine:
             return names.index(stream)
         return stream
 
-    def _rows(self, stream: int, batch: pa.RecordBatch, malformed: Mapping[int, str]) -> Rows:
+    def _rows(
+        self, stream: int, batch: pa.RecordBatch, malformed: Mapping[int, str], places: NDArray[np.int64] | None
+    ) -> Rows:
         found = extract(self._inputs[stream], batch, self.query.needs_time, stream, malformed)
         first = self._fed[stream]
         self._fed[stream] += batch.num_rows
@@ -243,7 +251,7 @@ class Engine:
             next_offset=self._fed[stream],
             codes=found.codes,
             times_us=found.times_us,
-            keys=pa.array(positions) if found.keys is None else found.keys,
+            keys=pa.array(positions if places is None else places[found.kept]) if found.keys is None else found.keys,
             produced_ms=np.zeros(len(positions), np.int64),
             dead=dead,
             payload=found.payload,

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.inputs import InputFile, balanced
+from spojoin.embedded.one_batch import one_batch
 from spojoin.errors import BadData
 
 
@@ -23,7 +24,10 @@ def fed(
             batch, malformed = _rows(file) if refuses else (whole(file), None)
             yield file, engine.load(batch, _named(file), malformed)
     for file, batch in balanced([file for file in files if file.stream.table is None]):
-        yield file, engine.end(file.index) if batch is None else engine.feed(file.index, batch, file.refused)
+        if batch is None:
+            yield file, engine.end(file.index)
+        else:
+            yield file, engine.feed(file.index, batch, file.refused, file.places(batch.num_rows))
 
 
 def whole(file: InputFile) -> pa.RecordBatch:
@@ -46,27 +50,3 @@ def _rows(file: InputFile) -> tuple[pa.RecordBatch, dict[int, str]]:
         malformed |= {file.rows - batch.num_rows + row: why for row, why in file.refused.items()}
         batches.append(batch)
     return one_batch(batches, file.reader.schema), malformed
-
-
-def one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Batches as one; schema: of their columns where there is none."""
-    tables = [pa.Table.from_batches([batch]) for batch in batches] or [schema.empty_table()]
-    table = pa.concat_tables(_alike(tables), promote_options="default").combine_chunks()
-    found = table.to_batches()
-    return (
-        found[0]
-        if found
-        else pa.RecordBatch.from_arrays([pa.array([], f.type) for f in table.schema], schema=table.schema)
-    )
-
-
-def _alike(tables: Sequence[pa.Table]) -> Sequence[pa.Table]:
-    """The tables with text in place of columns whose types differ: each block of a JSON file has its own."""
-    kinds: dict[str, set[pa.DataType]] = {}
-    for field in (field for table in tables for field in table.schema if not pa.types.is_null(field.type)):
-        kinds.setdefault(field.name, set()).add(field.type)
-    mixed = {name for name, found in kinds.items() if len(found) > 1}
-    if not mixed:
-        return tables
-    texts = [[(f.name, pa.string() if f.name in mixed else f.type) for f in table.schema] for table in tables]
-    return [table.cast(pa.schema(fields)) for table, fields in zip(tables, texts, strict=True)]

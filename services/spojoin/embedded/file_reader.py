@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from spojoin.embedded.content import COMPRESSED_SUFFIXES
 from spojoin.embedded.text import BadCell, cells_not_utf8
@@ -31,7 +32,7 @@ class Reader(ABC):
     key: the column with the user's key, if any; int64 or string throughout the file, see `key_type`
     malformed: text of the lines that weren't rows, by position; the user of an entry removes it
     malformed_because: why, in a sentence, for some of these lines, by position
-    found: the file's columns
+    found: the file's columns; places: of rows that are given in another order, where they stood
     """
 
     def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
@@ -41,6 +42,7 @@ class Reader(ABC):
         self.malformed: dict[int, str] = {}
         self.malformed_because: dict[int, str] = {}
         self.found: list[str] = []
+        self.places: NDArray[np.int64] | None = None
 
     @property
     @abstractmethod

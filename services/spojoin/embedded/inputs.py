@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from spojoin.embedded.arguments import RowsLike
 from spojoin.embedded.file_reader import Reader
+from spojoin.embedded.given_tables import ReadOnce
 from spojoin.embedded.readers import open_reader
+from spojoin.embedded.sorted_reader import SortedReader, is_in_order
 from spojoin.embedded.table_reader import TableReader
 from spojoin.embedded.writers import common_key_type
 from spojoin.errors import BadData, ConfigurationError
@@ -66,6 +70,15 @@ class InputFile:
         self._keep(batch)
         return batch
 
+    def place(self, position: int) -> int:
+        """Where the row stands that was read as the one at this position."""
+        return position if self.reader.places is None else int(self.reader.places[position])
+
+    def places(self, rows: int) -> NDArray[np.int64] | None:
+        """Where the last `rows` rows stand that were read; None where they were read as they stand."""
+        places = self.reader.places
+        return None if places is None else places[self.rows - rows : self.rows]
+
     def row(self, position: int) -> Mapping[str, object] | str | None:
         """What a position held: a row's values, or the text of a line that is no row; None if no longer known."""
         if position in self.reader.malformed:
@@ -102,26 +115,60 @@ def _check_unit(batch: pa.RecordBatch, stream: Stream) -> None:
         raise ConfigurationError(f"event time of {stream.name}: {first[1]}")
 
 
-def open_inputs(query: Query, sources: Mapping[str, object]) -> list[InputFile]:
-    """Open what each stream is read from, a file or a table; ConfigurationError where these and streams don't fit."""
+def open_inputs(query: Query, sources: Mapping[str, object], *, sorts: bool = False) -> list[InputFile]:
+    """Open what each stream is read from, a file or a table; ConfigurationError where these and streams don't fit.
+
+    sorts: whether rows that are in the order of event time are sorted by it first
+    """
     check_names(query, sources)
-    readers = [_reader(sources[stream.name], stream, query.needs_time) for stream in query.inputs]
+    readers = [_reader(sources[stream.name], stream, arrow_schema(stream, query.needs_time)) for stream in query.inputs]
     for reader, stream in zip(readers, query.inputs, strict=True):
         if stream.time_column:  # arrival order doesn't read it, but a missing column is likely a typing error
             reader.check_has(stream.time_column)
     types = [reader.key_type for reader in readers]
     if query.output is Output.COUNT:  # one column holds the keys of all streams
         types = [common_key_type(types)] * len(types)
+    if sorts:
+        readers = [_sorted(reader, stream, query) for reader, stream in zip(readers, query.inputs, strict=True)]
     return [
         InputFile(i, stream, readers[i], iter(readers[i]), types[i], query.needs_time)
         for i, stream in enumerate(query.inputs)
     ]
 
 
-def _reader(source: object, stream: Stream, needs_time: bool) -> Reader:
-    schema = arrow_schema(stream, needs_time)
+def may_be_sorted(query: Query) -> bool:
+    """Whether the rows of inputs that end are in the order of event time, and nothing says how late they may come."""
+    return query.needs_time and not query.lateness_us and any(map(_is_timed, query.inputs))
+
+
+def is_sorted(query: Query, sources: Mapping[str, object]) -> bool:
+    """Whether all rows stand in the order of their event times. What can be read once isn't read for that."""
+    for stream in filter(_is_timed, query.inputs):
+        source = sources[stream.name]
+        if isinstance(source, ReadOnce):
+            return False
+        schema = arrow_schema(stream, needs_time=True)
+        time = str(stream.time_column)
+        reader = _reader(source, stream, pa.schema([schema.field(time)]), with_key=False)
+        if not is_in_order(reader, time, stream.schema.get(time)):
+            return False
+    return True
+
+
+def _is_timed(stream: Stream) -> bool:
+    return stream.table is None and stream.time_column is not None
+
+
+def _sorted(reader: Reader, stream: Stream, query: Query) -> Reader:
+    time = stream.time_column
+    if time is None or not may_be_sorted(query):
+        return reader
+    return SortedReader(reader, time, stream.schema.get(time))
+
+
+def _reader(source: object, stream: Stream, schema: pa.Schema, *, with_key: bool = True) -> Reader:
     if isinstance(source, str | Path):
-        return open_reader(Path(source), schema, stream.key, stream.file.csv)
+        return open_reader(Path(source), schema, stream.key if with_key else None, stream.file.csv)
     return TableReader(stream.name, cast("RowsLike", source), schema)
 
 

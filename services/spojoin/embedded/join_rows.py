@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spojoin.embedded.arrow_rows import ArrowRows
 from spojoin.embedded.fed_files import fed
-from spojoin.embedded.inputs import open_inputs
+from spojoin.embedded.inputs import is_sorted, may_be_sorted, open_inputs
 from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.run import engine_for
 from spojoin.embedded.statements import BareStatement
@@ -27,7 +27,8 @@ class JoinRows(ArrowRows):
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch."""
         query = self._found.query
-        inputs = open_inputs(query, self._found.sources)
+        sources = self._found.sources
+        inputs = open_inputs(query, sources, sorts=may_be_sorted(query) and not is_sorted(query, sources))
         refused = RefusedRows(inputs, None)
         with closing(engine_for(query, threads=self._threads)) as engine:
             try:

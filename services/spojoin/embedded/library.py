@@ -16,10 +16,10 @@ from spojoin.embedded.arguments import RowsLike, checked_number, tables_of
 from spojoin.embedded.asked_query import asked_query
 from spojoin.embedded.declared import SchemaLike
 from spojoin.embedded.engine import Engine
-from spojoin.embedded.fed_files import one_batch
 from spojoin.embedded.feeds import Fed, Feeds, fed, in_thread
 from spojoin.embedded.inputs import with_key_type
 from spojoin.embedded.notebook import MARK, Rejects, html_table, show_results
+from spojoin.embedded.one_batch import one_batch
 from spojoin.embedded.reasons import Reasons
 from spojoin.embedded.recent import Recent
 from spojoin.embedded.refused_words import JOIN, JOIN_OF_FILE, Door, tell_refused

@@ -37,12 +37,13 @@ class RefusedRows(WholeOrNothing):
         file = self._files[letter.stream]
         is_shown = self._writer is not None or letter.offset in file.reader.malformed
         row = file.row(letter.offset) if is_shown else None
+        place = file.place(letter.offset)
         if not isinstance(row, str):
-            return Reject(letter.offset, file.stream.name, letter.reason, letter.detail, row)
+            return Reject(place, file.stream.name, letter.reason, letter.detail, row)
         detail = file.reader.malformed_because.pop(letter.offset, None)
         if detail is None:
             detail = f"the line is no row with the columns of {file.reader.path.name}"
-        return Reject(letter.offset, file.stream.name, MALFORMED, detail, row)
+        return Reject(place, file.stream.name, MALFORMED, detail, row)
 
     def close(self) -> None:
         """Close the file, if there is one."""

@@ -26,18 +26,20 @@ class Door:
     """How one of the ways to run a query spells what it is told, with {} for the value.
 
     shown: what says more of refused rows; has_order: whether the order of rows can be said there
+    goes_on: whether rows may still come, so that none can be sorted
     """
 
     lateness: str
     max_rejects: str
     shown: str = ""
     has_order: bool = False
+    goes_on: bool = False
 
 
 RUN = Door("'lateness: {}' in the query", "--max-rejects {}", has_order=True)
 SQL = Door("--lateness '{}'", "--max-rejects {}")
 PYTHON = Door('lateness="{}"', "max_rejects={}", "Results.rejected counts them by reason")
-JOIN = replace(PYTHON, shown="take_rejects() returns them")
+JOIN = replace(PYTHON, shown="take_rejects() returns them", goes_on=True)
 JOIN_OF_FILE = replace(JOIN, lateness=RUN.lateness, has_order=True)
 
 
@@ -54,8 +56,9 @@ def refused_line(report: Mapping[str, Any], query: Query | None, door: Door) -> 
     others = refused - sum(list(reasons.values())[:REASONS_MAX])
     named += [f"{others:,} for other reasons"] if others else []
     line = f"{refused:,} of {report['rows']:,} rows refused: {', '.join(named)}"
-    is_late = query is not None and LATE in reasons
-    return f"{line}; {_late_advice(report['late_by_us'], query, door)}" if is_late else line
+    if query is None or LATE not in reasons:
+        return line
+    return f"{line}; {_late_advice(report['late_by_us'], query, door)}"
 
 
 def too_many_refused(report: Mapping[str, Any], limit: RejectLimit, door: Door) -> str | None:
@@ -96,7 +99,7 @@ def _example(report: Mapping[str, Any], reason: str) -> str:
 
 def _late_advice(late_by_us: int, query: Query, door: Door) -> str:
     """What to tell the door, or do to the input, where times run back."""
-    ways = ["sort the input by its time"]
+    ways = ["sort the input by its time" if door.goes_on else "say none, so that rows are sorted by their time"]
     if door.has_order and query.is_self and not query.window.is_time and query.interval is None:
         ways.insert(0, "say 'order: arrival' to take rows as they come")
     if 0 < late_by_us <= LENGTH_US_MAX:

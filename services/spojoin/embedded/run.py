@@ -16,9 +16,11 @@ from spojoin.embedded.arrow_rows import ArrowRows
 from spojoin.embedded.behind import WriterBehind
 from spojoin.embedded.engine import UNLIMITED, Engine
 from spojoin.embedded.fed_files import fed
-from spojoin.embedded.inputs import InputFile, check_names, open_inputs
+from spojoin.embedded.inputs import InputFile, check_names, is_sorted, may_be_sorted, open_inputs
 from spojoin.embedded.kafka_only import check_without_kafka
+from spojoin.embedded.named_files import is_written_directly
 from spojoin.embedded.outputs import Outputs
+from spojoin.embedded.reasons import LATE
 from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
 from spojoin.embedded.run_files import RunFiles
@@ -55,6 +57,7 @@ def run(
     position. `workers` overrides the number in the query's layout; `threads` is that of the cores unless given, and
     changes nothing but the time. `around` makes of the join's rows those that are written.
     All outputs appear at the end, and none after an error, which has a note that says so; see Outputs.
+    Rows in the order of event time are sorted by it where they aren't, unless the query has a lateness.
 
     Raises ConfigurationError where inputs and query don't fit, or where an output would destroy an input, the query's
     file or another output; BadData where a file can't be read on.
@@ -62,14 +65,27 @@ def run(
     query = with_an_order(query)
     check_names(query, files.inputs)
     files.check()
-    inputs = open_inputs(query, files.inputs)
-    with Outputs() as outputs, closing(engine_for(query, workers, threads, accounts=True)) as engine:
-        join = _Joining(query, inputs, engine, progress)
-        join.refuses = files.is_statement
-        report = _joined(join, _Sinks(outputs, files), around)
-        if files.named_report:
-            outputs.open(files.named_report).write(report_bytes(report))
-    return report
+    may_sort, asks_first = may_be_sorted(query), files.is_statement or is_written_directly(files.named_output.path)
+    sorts = may_sort and asks_first and not is_sorted(query, files.inputs)
+
+    def once(*, sorts: bool) -> dict[str, object]:
+        inputs = open_inputs(query, files.inputs, sorts=sorts)
+        with Outputs() as outputs, closing(engine_for(query, workers, threads, accounts=True)) as engine:
+            join = _Joining(query, inputs, engine, progress)
+            join.refuses, join.breaks_off = files.is_statement, may_sort and not asks_first and not sorts
+            report = _joined(join, _Sinks(outputs, files), around)
+            if files.named_report:
+                outputs.open(files.named_report).write(report_bytes(report))
+        return report
+
+    try:
+        return once(sorts=sorts)
+    except _Unsorted:
+        return once(sorts=True)
+
+
+class _Unsorted(Exception):
+    """A row came after one of a later time, and nothing has been given away yet."""
 
 
 def give(rows: ArrowRows, files: RunFiles) -> dict[str, object]:
@@ -92,9 +108,13 @@ class _Sinks(NamedTuple):
 
 
 class _Joining(ArrowRows):
-    """The rows of a run's join. refused: where refused rows go, once there is a place; refuses: as of `fed`."""
+    """The rows of a run's join. refused: where refused rows go, once there is a place; refuses: as of `fed`.
+
+    breaks_off: whether a row that comes too late ends it
+    """
 
     refuses = False
+    breaks_off = False
 
     def __init__(
         self, query: Query, files: Sequence[InputFile], engine: Engine, progress: Callable[[RunProgress], None]
@@ -107,7 +127,10 @@ class _Joining(ArrowRows):
 
     def _note(self) -> None:
         """Take the refused rows of what was read."""
-        self.refused.write(self.engine.take_rejects())
+        letters = self.engine.take_rejects()
+        if self.breaks_off and any(letter.reason == LATE for letter in letters):
+            raise _Unsorted
+        self.refused.write(letters)
         self.report = self.refused.figures()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:

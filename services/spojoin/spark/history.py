@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.storagelevel import StorageLevel
 
-from spojoin.embedded.fed_files import one_batch
+from spojoin.embedded.one_batch import one_batch
 from spojoin.embedded.writers import common_key_type, result_schema
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.explain.footprint import SetupSizes, expected_state

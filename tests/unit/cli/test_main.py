@@ -143,7 +143,7 @@ def write_late_rows(folder, late, rows):
         f"{i},{5_000 + rows - late - 1_501}" for i in range(late)
     ]
     (folder / "late.csv").write_text("a,ms\n" + "\n".join(lines) + "\n")
-    (folder / "late.yaml").write_text(LATE_QUERY)
+    (folder / "late.yaml").write_text(LATE_QUERY + "lateness: 1 ms\n")
 
 
 @pytest.mark.parametrize(("late", "limit", "status"), [(5, (), 0), (6, (), 1), (6, ("--max-rejects", "60%"), 0)])
