@@ -69,6 +69,7 @@ def _next(view: View, before: RenderableType) -> RenderableType:
 
 @contextmanager
 def _query_view(query: Path, redis: str, bootstrap: str) -> Iterator[View]:
+    from spojoin.local.reachable import check_kafka, check_redis  # noqa: PLC0415
     from spojoin.page.service import censor_of, open_watches  # noqa: PLC0415  (these load pyarrow)
     from spojoin.page.settings import load_page_settings, secrets_of  # noqa: PLC0415
     from spojoin.page.state import state_of  # noqa: PLC0415
@@ -78,6 +79,8 @@ def _query_view(query: Path, redis: str, bootstrap: str) -> Iterator[View]:
 
     settings = load_page_settings(query_file=query, redis_url=redis, bootstrap_servers=bootstrap).service
     subject = Subject.served(load_query(query), settings)
+    check_redis(redis)
+    check_kafka(bootstrap, settings.kafka_properties())
     censor = censor_of(secrets_of(settings))
     with open_watches(subject, settings) as watches:
         watches.wait_ready()

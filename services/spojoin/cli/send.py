@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,6 +16,7 @@ from spojoin.cli.taken import Outcome, Passage, SentPart
 from spojoin.cli.topics import kafka_of, partitions_of
 from spojoin.embedded.inputs import InputFile, balanced, open_inputs
 from spojoin.embedded.kafka_only import check_no_envelope, check_no_results
+from spojoin.embedded.patterns import is_pattern
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.model import Query
 from spojoin.ports.interfaces import Log, LogPartition, LogRecord, LogWriter
@@ -79,7 +82,7 @@ def send_files(
 
     Without files all inputs end. `say` is told what is waited for.
     """
-    _check(query, paths)
+    check_files(query, paths)
     log = KafkaLog(kafka_of(settings))
     try:
         topics, passage = _passage(query, settings, log)
@@ -119,8 +122,8 @@ def _passage(query: Query, settings: Settings, log: Log[bytes]) -> tuple[Topics,
         return topics, str(error)
 
 
-def _check(query: Query, paths: Mapping[str, Path]) -> None:
-    """Raise ConfigurationError where files don't fit the query's streams."""
+def check_files(query: Query, paths: Mapping[str, Path]) -> None:
+    """Raise ConfigurationError where files don't fit the query's streams, or OSError where there is no such file."""
     names = [stream.name for stream in query.inputs]
     for name in paths:
         if name not in names:
@@ -132,6 +135,9 @@ def _check(query: Query, paths: Mapping[str, Path]) -> None:
         )
     check_no_envelope(query)
     check_no_results(query, paths)
+    for path in paths.values():
+        if not (path.exists() or is_pattern(path) or str(path) == "-"):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 def _end_and_follow(sent: Sent, query: Query, topics: Topics, passage: Passage | str, closing: SendEnd) -> None:

@@ -5,38 +5,45 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rich.console import Console
 from rich.live import Live
 
 from spojoin.cli.commands.common import say_notes
 from spojoin.cli.held import HoldNotice
+from spojoin.cli.servers import ServersWatch
 from spojoin.cli.up_options import UpOptions
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.local.broker import LocalBroker
 from spojoin.local.children import Children
 from spojoin.local.cluster import Servers
 from spojoin.local.net import LOOPBACK
+from spojoin.local.only_one import OnlyOne
+from spojoin.local.reachable import check_kafka, check_redis
 from spojoin.local.redis import LocalRedis
 from spojoin.local.serve import WORKERS, ServedQuery, ServePlan
 from spojoin.local.serve import serve as serve_here
 from spojoin.local.services import WORKERS_INSIDE
-from spojoin.local.supervise import Notice, Supervisor, ending_on_signals
+from spojoin.local.supervise import STOP_LOST_S, STOP_TIMEOUT_S, Notice, Supervisor, ending_on_signals
 from spojoin.model import Query
+from spojoin.ports.kafka import KafkaConfig
 from spojoin.ports.redis_store import RedisStore
 from spojoin.protocol.packing import parse_packing
 from spojoin.protocol.topology import Role
 from spojoin.query.load import load_served_query
 from spojoin.runtime.registry import check_single_rows
-from spojoin.runtime.settings import load_settings
+from spojoin.runtime.settings import ResultsFormat, Settings, load_settings
+from spojoin.suggest import listed
 from spojoin.telemetry.status_table import status_table
 
 TEND_S = 1.0
 #: A service that ends by itself this often won't recover.
 RESTARTS_MAX = 5
-RESULT_FORMS = ("frames", "json")
+#: What services can write: see their settings.
+RESULT_FORMS = get_args(ResultsFormat)
 
 
 def serve(options: UpOptions, console: Console) -> None:
@@ -44,14 +51,17 @@ def serve(options: UpOptions, console: Console) -> None:
     query = load_served_query(options.query)
     say_notes(query)
     if options.results not in RESULT_FORMS:
-        raise ConfigurationError(f"--results {options.results}: expected one of {', '.join(RESULT_FORMS)}")
+        raise ConfigurationError(f"--results {options.results}: expected {listed(RESULT_FORMS)}")
     is_inside = parse_packing(options.packing).is_shared(Role.POJOIN)
     workers = options.workers or query.layout.workers or (WORKERS_INSIDE if is_inside else WORKERS)
-    load_settings(
+    settings = load_settings(
         query_file=options.query, workers=workers, packing=options.packing, **_forms(options)
     )  # raises what services would refuse
+    _check_named(options, settings)
     with _until_interrupted(console), ExitStack() as stack:
-        servers = _servers(stack, options, console)
+        servers, broker = _servers(stack, options, console)
+        if broker is None:
+            stack.enter_context(OnlyOne(KafkaConfig(servers.bootstrap, settings.kafka_properties()), query.name))
         notice = _quiet if console.is_terminal else _printer(console)
         try:
             with console.status("starting services"):
@@ -61,16 +71,28 @@ def serve(options: UpOptions, console: Console) -> None:
         console.print(_directions(served), highlight=False)
         console.print(f"  the page is at http://{LOOPBACK}:{served.services['page'].port}/", highlight=False)
         console.print(f"  {ending(options)}", highlight=False)
-        hold = HoldNotice(options.query, servers.bootstrap, lambda text: console.print(text, highlight=False))
-        _watch(served.supervisor, servers.redis_url, console, hold)
+        say = partial(console.print, highlight=False)
+        hold = HoldNotice(options.query, servers.bootstrap, say)
+        seen = ServersWatch(servers.bootstrap, servers.redis_url, say, broker, settings.kafka_properties())
+        _watch(served.supervisor, servers.redis_url, console, (hold, seen))
 
 
-def _servers(stack: ExitStack, options: UpOptions, console: Console) -> Servers:
-    """Kafka and Redis: those that are named, else new ones."""
+def _check_named(options: UpOptions, settings: Settings) -> None:
+    """ConfigurationError where a server that is named doesn't answer."""
+    if options.bootstrap is not None:
+        check_kafka(options.bootstrap, settings.kafka_properties())
+    if options.redis is not None:
+        check_redis(options.redis)
+
+
+def _servers(stack: ExitStack, options: UpOptions, console: Console) -> tuple[Servers, LocalBroker | None]:
+    """Kafka and Redis: those that are named, else new ones; and the Kafka that was started."""
     children = stack.enter_context(Children())
     redis = options.redis or stack.enter_context(LocalRedis(children)).url
-    bootstrap = options.bootstrap or stack.enter_context(_broker(children, options.port, None, console)).bootstrap
-    return Servers(children, bootstrap, redis)
+    if options.bootstrap is not None:
+        return Servers(children, options.bootstrap, redis), None
+    broker = stack.enter_context(_broker(children, options.port, None, console))
+    return Servers(children, broker.bootstrap, redis), broker
 
 
 def _plan(query: Query, workers: int, options: UpOptions) -> ServePlan:
@@ -152,12 +174,16 @@ def ending(options: UpOptions) -> str:
     return f"Ctrl-C ends the services; rows and results stay in the Kafka at {options.bootstrap}"
 
 
-def _watch(supervisor: Supervisor, redis: str, console: Console, hold: HoldNotice) -> None:
-    """Tend the services, show their table, and say what rows wait for, until interrupted."""
-    store = RedisStore(redis)
+def _watch(supervisor: Supervisor, redis: str, console: Console, watches: tuple[HoldNotice, ServersWatch]) -> None:
+    """Tend the services, show their table, and say what rows and services wait for, until interrupted."""
+    store, (hold, servers) = RedisStore(redis), watches
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            supervisor.tend()
+            try:
+                supervisor.tend()
+                servers.look()
+            finally:
+                supervisor.stop_timeout_s = STOP_LOST_S if servers.is_kafka_away else STOP_TIMEOUT_S
             hold.look(store)
             if console.is_terminal:
                 try:

@@ -16,7 +16,7 @@ from spojoin.local.children import Children, start_error
 from spojoin.local.jars import Progress, kafka_jars
 from spojoin.local.java import find_java
 from spojoin.local.local_server import LocalServer
-from spojoin.local.net import LOOPBACK, Server, free_port, listens, require_free, wait_until_up
+from spojoin.local.net import LOOPBACK, Server, cause, free_port, listens, require_free, wait_until_up
 from spojoin.local.security import BrokerSecurity
 
 #: a start takes 4 s alone on two cores; recovery after SIGKILL and busy machines take longer
@@ -70,6 +70,12 @@ class LocalBroker(LocalServer):
     def pid(self) -> int | None:
         """The broker's process while it runs."""
         return self._process.pid if self._process else None
+
+    def lost(self) -> str | None:
+        """Why the broker that was started has ended by itself, as a sentence; None while it runs."""
+        if self._process is None or self._process.poll() is None:
+            return None
+        return cause(Server("Kafka", self._process, self.port, self.log), "has ended")
 
     @property
     def log(self) -> Path:

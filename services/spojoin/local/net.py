@@ -72,7 +72,7 @@ def wait_until_up(server: Server, is_up: Callable[[], bool], timeout_s: float) -
     deadline = time.monotonic() + timeout_s
     while not is_up():
         if server.process.poll() is not None:
-            raise ConfigurationError(_cause(server))
+            raise ConfigurationError(cause(server))
         if time.monotonic() > deadline:
             raise ConfigurationError(f"{server.name} did not answer within {timeout_s:.0f} s: its log is {server.log}")
         time.sleep(0.05)
@@ -85,10 +85,11 @@ def listens(port: int) -> bool:
         return probe.connect_ex((LOOPBACK, port)) == 0
 
 
-def _cause(server: Server) -> str:
+def cause(server: Server, when: str = "ended while it started") -> str:
+    """Why a server has ended, as its log says it; `when` goes before its last words."""
     text = server.log.read_text(errors="replace")
     for sign, sentence in _CAUSES:
         if sign in text:
             return sentence.format(name=server.name, port=server.port, folder=server.log.parent)
     last = text.strip().splitlines()[-1:] or ["without a word"]
-    return f"{server.name} ended while it started: {last[0].strip()}"
+    return f"{server.name} {when}: {last[0].strip()}"

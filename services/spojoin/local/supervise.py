@@ -22,7 +22,11 @@ READY_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.1
 PROBE_TIMEOUT_S = 2.0
+#: Where the servers are gone, services can finish nothing.
+STOP_LOST_S = 1.0
 TAIL_LINES = 15
+#: The status of a service whose place another instance has taken: started again it would only take it back.
+STATUS_FENCED = 4
 
 #: Called with a service's name and what has happened to it.
 Notice = Callable[[str, str], None]
@@ -73,6 +77,7 @@ class Supervisor:
         self._restarts_max = restarts_max
         self._notice = notice
         self._running: dict[str, _Running] = {}
+        self.stop_timeout_s = STOP_TIMEOUT_S
 
     def start(self, services: Sequence[Service]) -> None:
         """Start all; none waits for another, since every service waits for its topics itself."""
@@ -109,6 +114,11 @@ class Supervisor:
             if status is None:
                 continue
             self._children.forget(running.process)
+            if status == STATUS_FENCED:
+                raise ServiceError(
+                    f"another process serves the same query on this Kafka and has taken the place of {name}: this one "
+                    "ends; serve a query once, or give one of both another name"
+                )
             if running.restarts >= self._restarts_max:
                 raise ServiceError(
                     f"{name} ended with {describe_status(status)}; the end of its log:\n{tail(running.log)}"
@@ -126,7 +136,7 @@ class Supervisor:
         processes = [running.process for running in self._running.values()]
         for process in processes:
             process.terminate()
-        deadline = time.monotonic() + STOP_TIMEOUT_S
+        deadline = time.monotonic() + self.stop_timeout_s
         for process in processes:
             _wait_or_kill(process, deadline)
             self._children.forget(process)

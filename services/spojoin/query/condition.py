@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import cast
 
 from sqlglot import exp
 
@@ -240,7 +241,7 @@ def _filter(conjuncts: Sequence[exp.Expression], scope: Scope) -> Filter | None:
         return None
     size = -(-len(conjuncts) // _CONDITIONS_MAX)
     together = [conjuncts[start : start + size] for start in range(0, len(conjuncts), size)]
-    found = [condition_of_side(exp.and_(*nodes, copy=False), scope) for nodes in together]
+    found = [condition_of_side(cast("exp.Expression", exp.and_(*nodes, copy=False)), scope) for nodes in together]
     names = tuple(dict.fromkeys(name for each in found for name in each.columns))
     sql = " AND ".join(f"({each.sql})" for each in found) if len(found) > 1 else found[0].sql
     return Filter(Computed(sql, names, found[0].type), " AND ".join(text_of(node) for node in conjuncts))

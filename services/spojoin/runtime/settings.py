@@ -33,6 +33,8 @@ _FILE_KINDS = {".yaml": "yaml_file", ".yml": "yaml_file", ".toml": "toml_file", 
 
 #: Settings whose values may hold passwords, and are never printed.
 _SECRET = ("kafka", "kafka_password", "redis_url", "redis_password", "registry_url", "registry_password")
+#: How results are written: see `wire/README.md`.
+ResultsFormat = Literal["frames", "json", "avro", "json-schema"]
 
 
 class Settings(BaseSettings):
@@ -119,7 +121,7 @@ class Settings(BaseSettings):
     transactions: bool = True
     router_transactions: bool = False
     compression: Literal["none", "lz4", "zstd"] = "none"
-    results_format: Literal["frames", "json", "avro", "json-schema"] = "frames"
+    results_format: ResultsFormat = "frames"
     results_bytes_max: int | None = Field(None, ge=1 << 20)
     frame_tuples: int = Field(8_192, ge=1)
     linger_ms: int = Field(2, ge=0)

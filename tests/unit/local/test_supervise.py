@@ -11,7 +11,8 @@ from spojoin.errors import ConfigurationError
 from spojoin.local import supervise
 from spojoin.local.children import Children
 from spojoin.local.net import free_port
-from spojoin.local.supervise import Service, ServiceError, Supervisor, ending_on_signals
+from spojoin.local.supervise import STATUS_FENCED, Service, ServiceError, Supervisor, ending_on_signals
+from spojoin.runtime.service import EXIT_FENCED
 
 READY_AFTER_START = """
 import http.server, sys
@@ -50,6 +51,19 @@ def wait_until(condition, timeout_s=20.0):
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"
         time.sleep(0.02)
+
+
+def test_the_status_is_that_of_services():
+    assert STATUS_FENCED == EXIT_FENCED
+
+
+def test_a_service_whose_place_was_taken_is_not_started_again(children, tmp_path):
+    seen = []
+    with Supervisor(children, tmp_path, restarts_max=5, notice=lambda *change: seen.append(change)) as supervisor:
+        supervisor.start([stub("router", f"raise SystemExit({STATUS_FENCED})")])
+        with pytest.raises(ServiceError, match="another process serves the same query on this Kafka"):
+            supervisor.wait_ready()
+    assert seen == [("router", "started")]
 
 
 def test_all_services_become_ready_and_end_together(children, tmp_path):
@@ -127,7 +141,7 @@ def test_nothing_outlives_the_supervising_process(tmp_path, end_by):
     code = textwrap.dedent("""
         import sys, time
         from pathlib import Path
-        from spojoin.local.supervise import Service, Supervisor, ending_on_signals
+        from spojoin.local.supervise import STATUS_FENCED, Service, Supervisor, ending_on_signals
         from spojoin.local.children import Children
         with ending_on_signals(), Children() as children, Supervisor(children, Path(sys.argv[1])) as supervisor:
             supervisor.start([Service("one", [sys.executable, "-c", "import time; time.sleep(60)"], 1)])

@@ -39,6 +39,7 @@ def topics(options: TopicsOptions) -> None:
     """
     with one_sentence(is_debug=options.debug):
         from spojoin.cli.topics import make_topics
+        from spojoin.local.reachable import check_kafka
         from spojoin.query.load import load_query
         from spojoin.runtime.settings import load_settings
 
@@ -48,7 +49,9 @@ def topics(options: TopicsOptions) -> None:
             workers=options.workers_max,
             workers_max=options.workers_max,
         )
-        for name, count in make_topics(load_query(options.query), settings, options.partitions).items():
+        query = load_query(options.query)
+        check_kafka(options.bootstrap, settings.kafka_properties())
+        for name, count in make_topics(query, settings, options.partitions).items():
             typer.echo(f"{name}: {count} partition{'' if count == 1 else 's'}")
 
 
@@ -86,8 +89,9 @@ def send(options: SendOptions) -> None:
         spojoin send query.yaml --end
     """
     with one_sentence(is_debug=options.debug):
-        from spojoin.cli.send import send_files, sentences
+        from spojoin.cli.send import check_files, send_files, sentences
         from spojoin.errors import ConfigurationError
+        from spojoin.local.reachable import check_kafka
         from spojoin.query.load import load_query
         from spojoin.runtime.settings import load_settings
 
@@ -96,6 +100,8 @@ def send(options: SendOptions) -> None:
         settings = load_settings(query_file=options.query, bootstrap_servers=options.bootstrap)
         ends = options.ends is not False
         paths, query = stream_files(options.inputs or ()), load_query(options.query)
+        check_files(query, paths)
+        check_kafka(options.bootstrap, settings.kafka_properties())
         sent = send_files(query, paths, settings, ends=ends, say=lambda text: typer.echo(text, err=True))
         for sentence in sentences(sent, options.query):
             typer.echo(sentence)
@@ -130,8 +136,11 @@ def results(options: ResultsOptions) -> None:
         import sys
 
         from spojoin.cli.topics import print_results
+        from spojoin.local.reachable import check_kafka
         from spojoin.query.load import load_query
         from spojoin.runtime.settings import load_settings
 
         settings = load_settings(query_file=options.query, bootstrap_servers=options.bootstrap)
-        print_results(load_query(options.query), settings, sys.stdout.buffer, is_following=options.follow)
+        query = load_query(options.query)
+        check_kafka(options.bootstrap, settings.kafka_properties())
+        print_results(query, settings, sys.stdout.buffer, is_following=options.follow)
