@@ -14,8 +14,10 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from spojoin.embedded.arrow_rows import ArrowRows
+from spojoin.embedded.content import COMPRESSED_SUFFIXES
 from spojoin.embedded.given_rows import FileRows, GivenTable
 from spojoin.embedded.join_rows import JoinRows
+from spojoin.embedded.readers import ARROW_SUFFIXES, CSV_DELIMITERS, JSON_SUFFIXES, PARQUET_SUFFIXES
 from spojoin.embedded.splitting import Split, Splitter
 from spojoin.embedded.statements import NAME, BareStatement, StatementOptions, bare_statement, mistakes_of_statement
 from spojoin.embedded.written import TRAILING, Select, Source, Written, quoted, selects
@@ -24,6 +26,7 @@ from spojoin.query.places import places_in
 from spojoin.suggest import unknown
 
 _T = TypeVar("_T")
+_ENDINGS = {*CSV_DELIMITERS, *JSON_SUFFIXES, *PARQUET_SUFFIXES, *ARROW_SUFFIXES, *COMPRESSED_SUFFIXES}
 _FIRST = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN)
 
 
@@ -88,6 +91,7 @@ def statement_around(
     with mistakes_of_statement():
         words = Written(sql)
         stop = _one_statement(words)
+        _check_quotes(words)
     taken = _Taken(words, tables, options, threads)
     if words.kind(0) not in _FIRST or taken.is_plain:
         found = bare_statement(sql, tables, options)
@@ -105,6 +109,27 @@ def _one_statement(words: Written) -> int:
                 places_in(words.text)(words.start(k)),
             )
     return ends[0] if ends else len(words.tokens)
+
+
+def _check_quotes(words: Written) -> None:
+    """QueryError where FROM or JOIN names a file without quotes."""
+    found = [each for select in selects(words) for each in select.sources if _is_unquoted_file(words, each)]
+    if not found:
+        return
+    spans = [words.span(each.first, each.stop) for each in found]
+    text = words.text
+    for start, end in sorted(set(spans), reverse=True):
+        text = f"{text[:start]}'{text[start:end]}'{text[end:]}"
+    start, end = spans[0]
+    raise QueryError(
+        f"{words.text[start:end]} names a file: expected its path in quotes", places_in(words.text)(start), instead=text
+    )
+
+
+def _is_unquoted_file(words: Written, source: Source) -> bool:
+    start, end = words.span(source.first, source.stop)
+    is_path = words.kind(source.first + 1) is TokenType.DOT and words.kind(source.first) is TokenType.VAR
+    return is_path and Path(words.text[start:end].lower()).suffix in _ENDINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +214,7 @@ class _Taken:
         tables, edits = self._sides(select, sides)
         relation = f"join_{len(self._joins) + 1}"
         splitter = self._splitter(select, sides, relation)
+        splitter.counts = self._options.limit is None
         splitter.ask = lambda split: self._bare(select, split, tables, edits).query.select
         split = splitter.split()
         found = self._bare(select, split, tables, edits)
@@ -220,6 +246,7 @@ class _Taken:
             start, end = words.span(clause.first, select.boundaries[1] if is_cut else clause.stop)
             for begin, stop, text in _pieces(words.text, start, end, edits):
                 made.add(words.text[begin:stop] if text is None else text, begin)
+        made.add(f" {split.group}".rstrip())
         try:
             return bare_statement(made.text, tables, self._options_of(select), made.line_at)
         except QueryError as error:

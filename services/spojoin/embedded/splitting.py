@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -20,13 +21,14 @@ _ROWS = "SELECT * FROM {}"
 class Split:
     """The select list of the join, what stands in its WHERE, and the SQL over the relation that it becomes.
 
-    clauses: of the statement as written, those that stay with the join
+    clauses: of the statement as written, those that stay with the join; group: what stands in place of its GROUP BY
     """
 
     listed: str
     clauses: tuple[str, ...]
     outer: str = ""
     where: str | None = None
+    group: str = ""
 
 
 @dataclass(slots=True)
@@ -34,6 +36,7 @@ class Splitter:
     """Splits one SELECT. sides: of its join, as written; relation: what the join is called outside.
 
     text_at: the text of some words, subqueries replaced; ask: the columns that a join would give
+    counts: whether a row's results may be counted in place of being listed
     """
 
     select: Select
@@ -41,6 +44,7 @@ class Splitter:
     relation: str
     text_at: Callable[[int, int], str]
     ask: Callable[[Split], Sequence[Selected]] = field(default=lambda _: ())
+    counts: bool = True
     _tree: exp.Select | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,17 +59,19 @@ class Splitter:
         select, tree = self.select, self._tree
         if tree is None:
             return True
-        if len(select.sources) > 2 or "windows" in select.clauses:
-            return False
-        distinct = tree.args.get("distinct")
-        is_grouped = self._is_by_row(tree)
-        if is_grouped is False or (distinct is not None and distinct.args.get("on")):
-            return False
-        if any(each is not tree for each in tree.find_all(exp.Select)) or self._asks_subqueries():
-            return False
-        if is_grouped is None and (tree.args.get("having") or any(_aggregates(each) for each in tree.expressions)):
-            return False
-        return not any(each.find(exp.Window) for each in tree.expressions) and self._is_best(tree)
+        is_by_row, distinct = self._is_by_row(tree), tree.args.get("distinct")
+        is_more = (
+            len(select.sources) > 2 or "windows" in select.clauses,
+            is_by_row is False or (distinct is not None and distinct.args.get("on")),
+            any(each is not tree for each in tree.find_all(exp.Select)) or self._asks_subqueries(),
+            any(each.find(exp.Window) or _changes_star(each) for each in tree.expressions),
+            not self._is_best(tree),
+        )
+        if any(is_more) or is_by_row:
+            return not any(is_more)
+        is_outer = bool(self._join_words() & {"LEFT", "RIGHT", "FULL"}) and "ASOF" not in self._join_words()
+        is_filtered = is_outer and bool(self._conditions()[1])
+        return not (is_filtered or tree.args.get("having") or any(_aggregates(each) for each in tree.expressions))
 
     def split(self) -> Split:
         """The two statements. Raises QueryError where the outer one can't have what it asks for."""
@@ -96,7 +102,7 @@ class Splitter:
         for item in listed_items(self.text_at(clause.first + 1, clause.stop)):
             key, how = _key_and_direction(item)
             known = same.get(_plain(key)) or next((each for each in names if each.lower() == _plain(key)), None)
-            if known is None and not key.isdigit() and key.upper() != "ALL":
+            if known is None and not key.isdigit() and key.upper() != "ALL" and not _is_of(key, names):
                 known = f"order {len(hidden) + 1}"
                 hidden.append(f"{key} AS {quoted(known)}")
             keys.append(f"{quoted(known) if known else key} {how}".rstrip())
@@ -113,10 +119,26 @@ class Splitter:
         rest = [joins, names.put(f"WHERE {' AND '.join(outside)}", "where") if outside else ""]
         for clause in ("group", "having", "windows", "qualify", *TRAILING):
             rest.append(names.put(self._text(clause), clause, outputs))
-        used = names.used or {"l.seq": f"{quoted(self.sides[0].alias)}.seq"}
-        inner = ", ".join(f"{within_} AS {quoted(called)}" for called, within_ in used.items())
         outer = f"SELECT {listed} FROM {self.relation} {' '.join(filter(None, rest))}".rstrip()
-        return Split(inner, (), outer, "WHERE " + " AND ".join(within) if within else "")
+        where = "WHERE " + " AND ".join(within) if within else ""
+        left = quoted(self.sides[0].alias)
+        counted = self._counted(outer) if all(each.startswith(f"{left}.") for each in names.used.values()) else None
+        inner = [f"{within_} AS {quoted(called)}" for called, within_ in names.used.items()]
+        if counted is not None:
+            return Split(", ".join([*inner, f"COUNT(*) AS {_COUNT}"]), (), counted, where, f"GROUP BY {left}")
+        return Split(", ".join(inner or [f"{left}.seq"]), (), outer, where)
+
+    def _counted(self, outer: str) -> str | None:
+        """The outer SQL over left rows and the numbers of their results, where it only counts these."""
+        select = self.select
+        is_more = len(select.sources) > 2 or bool({"window", "emit", "qualify", "windows"} & select.clauses.keys())
+        tree = parsed(outer.removeprefix("SELECT"), "list")
+        if not self.counts or is_more or not self._join_words() <= {"JOIN", "INNER", "LEFT", "OUTER"} or tree is None:
+            return None
+        found = [each for each in tree.walk() if _aggregates_itself(each)]
+        if not found or not all(isinstance(each, exp.Count) and isinstance(each.this, exp.Star) for each in found):
+            return None
+        return None if tree.find(exp.Window, exp.Filter, exp.Subquery, exp.Distinct) else _with_sums(outer)
 
     def _listed(self, names: OuterNames) -> tuple[str, list[str]]:
         """The select list over the relation, and the names that it gives."""
@@ -135,22 +157,42 @@ class Splitter:
 
     def _expanded(self, item: str, names: OuterNames) -> list[str]:
         """An item of the list; for `*` the columns that it stands for."""
-        if item == "*":
-            further = [f"{each.alias}.*" for each in self.select.sources[2:]]
-            return [each for side in range(len(names.columns)) for each in self._star(side, names)] + further
-        if item.endswith(".*") and (side := names.side_of(item[:-2].strip().strip('"'))) is not None:
-            return self._star(side, names)
-        return [item]
-
-    def _star(self, side: int, names: OuterNames) -> list[str]:
-        return [f"{quoted(names.aliases[side])}.{quoted(name)}" for name in names.columns[side]]
+        found = _STAR.match(item)
+        alias = found["alias"].strip('"') if found and found["alias"] else None
+        side = names.side_of(alias) if alias is not None else None
+        if found is None or (alias is not None and side is None):
+            return [item]
+        star = _star_of(item)
+        further = [f"{each.alias}.*" for each in self.select.sources[2:]] if alias is None else []
+        sides = range(len(names.columns)) if side is None else [side]
+        return [each for k in sides for each in _columns_of(star, quoted(names.aliases[k]), names.columns[k])] + further
 
     def _further_joins(self, names: OuterNames) -> str:
         """What is joined with the results; USING names a column of either side."""
         select = self.select
         if len(select.sources) < 3:
             return ""
-        return names.put(self.text_at(select.boundaries[1], select.clauses["from"].stop), "join")
+        ends = [*select.boundaries[2:], select.clauses["from"].stop]
+        joins = [
+            self._further(source, first, stop, names)
+            for source, first, stop in zip(select.sources[2:], select.boundaries[1:], ends, strict=True)
+        ]
+        return names.put(" ".join(joins), "join")
+
+    def _further(self, source: Source, first: int, stop: int, names: OuterNames) -> str:
+        """One of these joins; USING names a column of the side that has it."""
+        words, opening = self.select.words, source.end + 1
+        if words.word(source.end) != "USING" or opening not in words.closes:
+            return self.text_at(first, stop)
+        close = words.closes[opening]
+        same = []
+        for name in (each.strip('" ') for each in self.text_at(opening + 1, close).split(",")):
+            has = (k for k, columns in enumerate(names.columns) if name.lower() in map(str.lower, columns))
+            side = next(has, None)
+            if side is None:
+                return self.text_at(first, stop)
+            same.append(f"{quoted(names.aliases[side])}.{quoted(name)} = {quoted(source.alias)}.{quoted(name)}")
+        return f"{self.text_at(first, source.end)} ON {' AND '.join(same)} {self.text_at(close + 1, stop)}"
 
     def _conditions(self) -> tuple[list[str], list[str]]:
         """The conditions of WHERE that the join has, and those of its results."""
@@ -180,7 +222,7 @@ class Splitter:
         if kinds & {"FULL"}:
             return False
         if kinds & {"LEFT", "ASOF", "SEMI", "ANTI", "RIGHT"}:
-            return named == {sides["RIGHT" in kinds]}
+            return named <= {sides["RIGHT" in kinds]}
         return named <= set(sides) and (len(self.select.sources) < 3 or bool(named))
 
     def _join_words(self) -> set[str]:
@@ -205,7 +247,7 @@ class Splitter:
         kinds = self._join_words()
         is_of_left = len(self.select.sources) == 1 or bool(kinds & {"SEMI", "ANTI"})
         listed = ", ".join(f"{each}.*" for each in aliases[: 1 if is_of_left else 2])
-        uses = [each.plain for each in self.ask(Split(listed, ())) if each.plain is not None]
+        uses = [each.plain for each in self.ask(Split(listed, (), where="")) if each.plain is not None]
         of_first = [use.name for use in uses if use.side == uses[0].side]
         return [of_first, [use.name for use in uses if use.side != uses[0].side]]
 
@@ -246,19 +288,68 @@ class Splitter:
 _OF_JOIN = ("from", "where", "window", "emit")
 
 
+_STAR = re.compile(r"""^(?:(?P<alias>\w+|"[^"]*")\s*\.\s*)?\*(?:$|\s+(?:EXCLUDE|REPLACE|RENAME)\b)""", re.IGNORECASE)
+#: How many results a left row has, where no more is asked.
+_COUNT = '"its results"'
+_SUM = f"CAST(COALESCE(SUM({_COUNT}), 0) AS BIGINT)"
+
+
 def _has_bare(text: str, clause: str) -> bool:
-    items = listed_items(text) if clause == "list" else []
-    stars = any(item == "*" or item.endswith(".*") for item in items)
-    return stars or bool(bare_names(text, clause))
+    items = listed_items(_distinct(text)[1]) if clause == "list" else []
+    is_using = clause == "join" and re.search(r"\bUSING\b", text, re.IGNORECASE) is not None
+    return is_using or any(_STAR.match(item) for item in items) or bool(bare_names(text, clause))
+
+
+def _star_of(item: str) -> exp.Star | None:
+    """The `*` of an item that leaves out, replaces or renames columns."""
+    tree = parsed(item, "list")
+    return tree.find(exp.Star) if tree is not None else None
+
+
+def _changes_star(node: exp.Expression) -> bool:
+    star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else None
+    return isinstance(star, exp.Star) and any(star.args.get(each) for each in ("except_", "replace", "rename"))
+
+
+def _columns_of(star: exp.Star | None, alias: str, names: Sequence[str]) -> list[str]:
+    """The items that `*` stands for."""
+    args = star.args if star is not None else {}
+    left_out = {each.name.lower() for each in args.get("except_") or []}
+    replaced = {each.alias.lower(): each.sql(dialect="duckdb") for each in args.get("replace") or []}
+    renamed = {each.this.name.lower(): each.alias for each in args.get("rename") or []}
+    found = []
+    for name in (each for each in names if each.lower() not in left_out):
+        column = f"{alias}.{quoted(name)}"
+        again = f"{column} AS {quoted(renamed[name.lower()])}" if name.lower() in renamed else column
+        found.append(replaced.get(name.lower(), again))
+    return found
+
+
+def _with_sums(sql: str) -> str:
+    """SQL with the sum of all numbers of results for each COUNT(*)."""
+    words = Written(sql)
+    for k in reversed(range(len(words.tokens) - 2)):
+        close = words.closes.get(k + 1)
+        if words.word(k) == "COUNT" and close is not None and close <= k + 3:
+            sql = sql[: words.start(k)] + _SUM + sql[words.tokens[close].end + 1 :]
+    return sql
+
+
+def _is_of(key: str, outputs: Sequence[str]) -> bool:
+    """Whether an expression is of results' columns alone."""
+    names = {each.name.lower() for each in bare_names(key, "list")}
+    words = Written(key)
+    has_side = any(words.kind(k) is TokenType.DOT for k in range(len(words.tokens)))
+    return bool(names) and not has_side and names <= {each.lower() for each in outputs}
 
 
 def _aggregates(node: exp.Expression) -> bool:
     """Whether an item of a list has an aggregate that is no window function."""
-    return any(
-        isinstance(each, exp.AggFunc) or (isinstance(each, exp.Anonymous) and _is_aggregate(each.name))
-        for each in node.walk()
-        if not isinstance(each.parent, exp.Window)
-    )
+    return any(_aggregates_itself(each) for each in node.walk() if not isinstance(each.parent, exp.Window))
+
+
+def _aggregates_itself(node: exp.Expression) -> bool:
+    return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and _is_aggregate(node.name))
 
 
 def _is_aggregate(name: str) -> bool:
