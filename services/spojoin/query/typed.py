@@ -22,6 +22,7 @@ from spojoin.query.uuid_text import is_uuid, uuid_texts
 
 _TRUE = ("true", "t", "yes", "y", "on", "1")
 _FALSE = ("false", "f", "no", "n", "off", "0")
+_BYTES = (pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
 _UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 
@@ -135,7 +136,7 @@ def _uuids(column: Field) -> pa.Array:
 
 def _bytes(column: Field) -> pa.Array:
     array = column.array
-    if pa.types.is_large_binary(array.type) or pa.types.is_fixed_size_binary(array.type):
+    if any(of(array.type) for of in _BYTES):
         return array.cast(pa.binary())
     if not pa.types.is_string(array.type):
         return _none(column, pa.binary())

@@ -70,7 +70,7 @@ def told_value(value: str, told: Told | None, kind: ColumnType, *, is_text: bool
         return _decimal(value, told.scale)
     if told is not None and not is_text and kind.name in _MOMENTS and re.fullmatch(r"-?\d{1,18}\d?", value):
         unit = "D" if told.name in _DAYS else _TICKS.get(told.name)
-        return value if unit is None else str(np.datetime64(int(value), unit))
+        return value if unit is None else str(np.array([int(value)]).astype(f"datetime64[{unit}]")[0])
     is_doubtful = told is None and is_text and kind.name is TypeName.DECIMAL and kind.scale > 0
     return None if is_doubtful and may_be_bytes(value) else value
 
