@@ -224,12 +224,12 @@ def _message(batch: pa.RecordBatch) -> bytes:
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def sentences(sent: Sent, file: Path) -> Iterator[str]:
-    """What to say of rows that were sent."""
+def sentences(sent: Sent, query: str) -> Iterator[str]:
+    """What to say of rows that were sent; query: its file, and where its Kafka is, as a command names them."""
     if sent.rows:
         yield ", ".join(f"{rows:,} rows to {topic}" for topic, rows in sent.rows.items())
     if sent.outcome is not None:
-        yield from _what_became(sent, sent.outcome, file)
+        yield from _what_became(sent, sent.outcome, query)
     elif sent.unknown:
         yield f"the rows are in Kafka; whether they were taken, or their inputs ended, isn't known: {sent.unknown}"
     if sent.ended is not None:
@@ -237,16 +237,16 @@ def sentences(sent: Sent, file: Path) -> Iterator[str]:
         yield f"ended: {', '.join(sent.ended.topics)}; only rows from {until} on may follow"
 
 
-def _what_became(sent: Sent, outcome: Outcome, file: Path) -> Iterator[str]:
+def _what_became(sent: Sent, outcome: Outcome, query: str) -> Iterator[str]:
     if not outcome.is_served:
-        yield f"nobody has taken them yet: no service runs this query; start it with `spojoin up {file}`"
+        yield f"nobody has taken them yet: no service runs this query; start it with `spojoin up {query}`"
         return
     filtered = f", {outcome.filtered:,} filtered out" if outcome.filtered else ""
     refused = sum(outcome.refused.values())
     yield f"{outcome.taken:,} rows taken{filtered}, {refused:,} refused{_reasons(outcome)}"
     if outcome.waiting:
         wait = "1 row waits" if outcome.waiting == 1 else f"{outcome.waiting:,} rows wait"
-        yield f"{wait}: {_why(sent, file)}"
+        yield f"{wait}: {_why(sent, query)}"
 
 
 def _reasons(outcome: Outcome) -> str:
@@ -254,10 +254,10 @@ def _reasons(outcome: Outcome) -> str:
     return f": {named} (first: {outcome.first})" if named else ""
 
 
-def _why(sent: Sent, file: Path) -> str:
+def _why(sent: Sent, query: str) -> str:
     if sent.held_by:
         held_by = " and ".join(sent.held_by)
-        return f"event time waits for {held_by}; send its rows, or end it with `spojoin send {file} --end`"
+        return f"event time waits for {held_by}; send its rows, or end it with `spojoin send {query} --end`"
     if sent.ended is None:
         return "they may be taken once later rows come; `spojoin send --end` says that none do"
     return "nothing has moved for a while; `spojoin status` says whether the services run, and what they wait for"

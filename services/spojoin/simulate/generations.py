@@ -258,6 +258,9 @@ class GenerationsWorld(World):
         self._enter(self._era_of[process.name])
         return super()._advance(process, action)
 
+    def _pass_quietly(self) -> None:
+        self._feed.end_again()
+
     def _round(self) -> None:
         self._revive()
         super()._round()

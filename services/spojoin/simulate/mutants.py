@@ -24,6 +24,7 @@ from spojoin.kernels.bounds import BELOW, ENDS
 from spojoin.kernels.pairs import Segments
 from spojoin.model import Op
 from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.answered import FIRST_PLACE, NEVER, Promises
 from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.roles.logical_and.asked import Asked
@@ -98,6 +99,20 @@ def _no_source_chain() -> Patches:
         patch.object(RouterMachine, "sources", lambda self: {**sources(self), **committed}),
         patch.object(RouterMachine, "on_rows", commit),
     ]
+
+
+@_mutant("promises-forgotten", "a restarted router knows of no heartbeat that positions have passed")
+def _promises_forgotten() -> Patches:
+    return [patch.object(EventTimeOrder, "_promises", lambda _: {})]
+
+
+@_mutant("promises-at-once", "a heartbeat that was read but not passed counts for the rows before it after a restart")
+def _promises_at_once() -> Patches:
+    def all_of_them(self: EventTimeOrder) -> Promises:
+        heard = [source for source in self._inputs if source.heartbeat_us != NEVER]
+        return {source.key: (FIRST_PLACE, source.heartbeat_us) for source in heard}
+
+    return [patch.object(EventTimeOrder, "_promises", all_of_them)]
 
 
 @_mutant("reads-forgotten", "a router's first frames forget how far inputs were read before it")

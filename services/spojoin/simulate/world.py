@@ -510,10 +510,13 @@ class World:
             if self._progress == before:
                 idle += 1
                 self.now_ms += TIMEOUTS_MS
-                self._feed.end_again()
+                self._pass_quietly()
             else:
                 idle = 0
         return idle == enough
+
+    def _pass_quietly(self) -> None:
+        """Time passes in which nothing moves."""
 
     def _round(self) -> None:
         """Every process does all that it can do now; one that was overtaken may still end, with appends under way."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import orjson
 import pytest
 
@@ -181,12 +179,16 @@ def test_a_log_that_is_trimmed_meanwhile_is_read_on():
             [],
             ["8 rows taken, 2 refused: 2 late (first: event time)"],
         ),
-        (Outcome(0, 0, {}, "", 10, False), [], ["nobody has taken them yet", "spojoin up q.yaml"]),
-        (Outcome(0, 0, {}, "", 10, True), [VIEWS], ["10 rows wait: event time waits for in.views", "q.yaml --end"]),
+        (Outcome(0, 0, {}, "", 10, False), [], ["nobody has taken them yet", "spojoin up q.yaml --bootstrap k:1"]),
+        (
+            Outcome(0, 0, {}, "", 10, True),
+            [VIEWS],
+            ["10 rows wait: event time waits for in.views", "q.yaml --bootstrap k:1 --end"],
+        ),
     ],
 )
 def test_what_is_said(outcome, held_by, said):
     sent = Sent({ORDERS: 10}, outcome=outcome, held_by=held_by)
-    text = "\n".join(sentences(sent, Path("q.yaml")))
+    text = "\n".join(sentences(sent, "q.yaml --bootstrap k:1"))
     assert all(each in text for each in ["10 rows to in.orders", *said]), text
     assert sent.is_refused == bool(outcome.refused)

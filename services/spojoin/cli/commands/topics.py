@@ -103,7 +103,7 @@ def send(options: SendOptions) -> None:
         check_files(query, paths)
         check_kafka(options.bootstrap, settings.kafka_properties())
         sent = send_files(query, paths, settings, ends=ends, say=lambda text: typer.echo(text, err=True))
-        for sentence in sentences(sent, options.query):
+        for sentence in sentences(sent, f"{options.query} --bootstrap {options.bootstrap}"):
             typer.echo(sentence)
         if sent.malformed:
             sentence = f"{sent.malformed:,} lines are no rows and weren't sent (first: {sent.first})"
