@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -108,4 +109,4 @@ def _said(option: str, value: str) -> str:
 
 def _all_said(given: dict[str, str]) -> str:
     words = ",".join(f"{name}={value}" for name, value in given.items())
-    return f"--csv '{words}' (in Python csv={given!r})"
+    return f"--csv {shlex.quote(words)} (in Python csv={given!r})"

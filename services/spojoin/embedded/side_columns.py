@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -109,7 +110,8 @@ def check_orders(
     for number, name in ordered_texts(statement, found):
         side = sides[number]
         for hint in _hints_of(side, [name], csv):
-            raise QueryError(f"{hint}; or say --schema '{name}=string' to compare them as texts", side.side.line)
+            way = shlex.quote(f"{name}=string")
+            raise QueryError(f"{hint}; or say --schema {way} to compare them as texts", side.side.line)
 
 
 @contextmanager

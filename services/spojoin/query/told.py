@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pyarrow as pa
 
 from spojoin.errors import BadData
@@ -39,8 +41,12 @@ def _type_of(text: str | None) -> ColumnType | None:
 
 
 def _told_wrongly(stream: Stream, name: str, told: str, text: str, ways: list[ColumnType]) -> BadData:
-    said = [f'--schema \'{name}={kind}\' (in Python schema={{"{name}": "{kind}"}})' for kind in ways]
+    said = [_said(name, str(kind)) for kind in ways]
     meant = said[0] if len(said) == 1 else f"{said[0]} to read it as text, or {said[1]} to refuse such rows"
     return BadData(
         f"{stream.name}: column '{name}' is {told} in the first rows, and a later one has {text!r}: say {meant}"
     )
+
+
+def _said(name: str, kind: str) -> str:
+    return f"--schema {shlex.quote(f'{name}={kind}')} (in Python schema={ {name: kind}!r})"
