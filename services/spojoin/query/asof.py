@@ -15,6 +15,8 @@ from sqlglot import exp
 from spojoin.errors import QueryError
 from spojoin.model import TypeName
 from spojoin.query.computed import uses_of
+from spojoin.query.condition import without_not
+from spojoin.query.differences import NOTHING, implied
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
 from spojoin.query.statement import Statement, bare, written
@@ -84,6 +86,15 @@ def inequality(node: exp.Expression, scope: Scope) -> Inequality | None:
     return Inequality(node, left, right, _FROM_ABOVE[type(node)] != is_turned, cores, axis)
 
 
+def _inequalities(node: exp.Expression, scope: Scope) -> list[Inequality]:
+    """A condition as inequalities, also where it bounds a difference, such as r.at - l.at."""
+    plain = inequality(node, scope)
+    if plain is not None:
+        return [plain]
+    found = NOTHING if is_distance(node, scope) else implied(node, scope)
+    return [each for one in found.conditions if found.is_exact and (each := inequality(one, scope)) is not None]
+
+
 def is_distance(node: exp.Expression, scope: Scope) -> bool:
     """Whether a condition bounds how far both sides are apart, or an expression is this distance."""
     return _difference(node, scope) is not None
@@ -130,7 +141,7 @@ def _name(core: exp.Expression, scope: Scope) -> str:
 
 def _chosen(statement: Statement, scope: Scope) -> exp.Expression:
     """The condition that says which row is nearest, though no clause does."""
-    found = [each for node in statement.conjuncts if (each := inequality(node, scope)) is not None]
+    found = [each for node in statement.conjuncts for each in _inequalities(without_not(node), scope)]
     if not found:
         return _on_either_side(statement, scope)
     meant = _meant(found)

@@ -140,7 +140,7 @@ def _filtered_full(statement: Statement, scope: Scope) -> QueryError:
 
 def _sorted(conjuncts: Sequence[exp.Expression], scope: Scope) -> _Sorted:
     parts = _Sorted()
-    for node in (each for one in conjuncts for each in null_safe(_without_not(one), scope)):
+    for node in (each for one in conjuncts for each in null_safe(without_not(one), scope)):
         uses = uses_of(node, scope)
         sides = {use.side for use in uses}
         if not sides:
@@ -198,7 +198,7 @@ _OPPOSITES: dict[type[exp.Expression], type[exp.Expression]] = {
 }
 
 
-def _without_not(node: exp.Expression) -> exp.Expression:
+def without_not(node: exp.Expression) -> exp.Expression:
     """NOT a < b as a >= b, which is NULL where the other is."""
     inner = bare(node.this) if isinstance(node, exp.Not) else None
     if inner is None or type(inner) not in _OPPOSITES or isinstance(inner.this, exp.Abs):

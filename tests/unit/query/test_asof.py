@@ -46,6 +46,8 @@ def nearest(joined: str) -> str:
         ("ASOF JOIN q AS r match_condition(l.at>=r.at)ON(l.qty <= r.size)", "l.at >= r.at"),
         ("ASOF JOIN q AS r ON ABS(l.px - r.bid) < 5 AND l.at >= r.at", "l.at >= r.at"),
         ("ASOF JOIN q AS r ON ABS(l.px - r.bid) < 5", "ABS(l.px - r.bid) < 5"),
+        ("ASOF JOIN q AS r ON NOT l.at < r.at", "l.at >= r.at"),
+        ("ASOF JOIN q AS r ON r.at - l.at BETWEEN INTERVAL '-5 s' AND INTERVAL '0 s'", "r.at <= l.at"),
         ("ASOF JOIN q AS r ON l.sym = r.sym AND l.at >= r.at AND r.tolerance > 3", "l.at >= r.at"),
     ],
 )
