@@ -364,12 +364,12 @@ def test_rows_already_out_are_not_written_again(written):
 
 def test_dead_letters_go_to_the_inputs_own_topic_with_reason_and_place():
     bench = Bench(Role.ROUTER)
-    letter = DeadLetter(0, 3, 17, 2, "null", "distance is null", b"the message")
+    letter = DeadLetter(0, 3, 17, 2, "null", "distance is null", b"the message", b"its key")
     bench.prepare = lambda machine: setattr(machine, "answer", lambda _: [Emit(Topic.DEAD, 0, letter)])
     bench.append(FRAMES, barrier(0))
     bench.loop().step(0)
     (record,) = bench.log.records(LogPartition("in.trips.dlq", 0))
-    assert record.value == b"the message"
+    assert (record.value, record.key) == (b"the message", b"its key")
     assert dict(record.headers) == {
         "spojoin-reason": b"null",
         "spojoin-detail": b"distance is null",

@@ -12,6 +12,8 @@ from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.machine import START, Holder, InputMachine, ResultPosition
 from spojoin.protocol.topology import Role
 from spojoin.query.load import parse_query
+from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.machine import RouterMachine
 from spojoin.telemetry.health import Health
 from spojoin.telemetry.held import HeldBy, HeldSince, held_by
 from spojoin.telemetry.metrics import Metrics
@@ -47,6 +49,17 @@ def test_what_holds_rows_is_said_in_words(holder: Holder, said: str):
     assert str(found) == said
     assert found is not None
     assert held_by({name: str(value) for name, value in found.fields().items()}) == found
+
+
+def test_a_table_without_a_row_is_what_rows_wait_for():
+    query = parse_query(
+        "name: q\nstreams: {orders: {schema: {a: long}}}\ntables: {tiers: {topic: tiers, schema: {low: long}}}\n"
+        "sql: SELECT l.a FROM orders AS l LEFT JOIN tiers AS r ON l.a >= r.low\n"
+    )
+    router = RouterMachine(query, START, RouterConfig("r"))
+    router.active = True
+    found = HeldSince().note(router.holder(), query, 1_000)
+    assert str(found) == "rows wait for a first row of the table tiers, for 0 s"
 
 
 def test_the_time_begins_anew_where_the_input_has_gone_on():
