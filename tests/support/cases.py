@@ -19,10 +19,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from spojoin.embedded.inferred_schema import schema_of
+
 FOLDER = Path(__file__).parents[1] / "cases"
 
 _DECIMAL = re.compile(r"decimal(128|256)?\((\d+), *(-?\d+)\)")
 _ZONED = re.compile(r"timestamp\[(\w+), *(?:tz=)?([^\]]+)\]")
+_QUOTED = re.compile(r"'([^'\n]+\.[a-z.]+)'")
+_TABLE = re.compile(r"TABLE\('([^'\n]+)'\)")
+#: Ends the name of a table that is a stream as well.
+_ALL = "_all"
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?")
 _KNOWN = {
     "about",
@@ -151,6 +157,44 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array[Any]:
     if pa.types.is_decimal(kind):
         return pa.array([None if value is None else Decimal(str(value)) for value in values], kind)
     return pa.array(values, kind)
+
+
+def names_of(case: Case) -> dict[str, str]:
+    """The inputs by their names as streams, tables or frames, which are those of the files without their endings."""
+    return {re.sub(r"\W", "_", Path(file).stem): file for file in case.inputs}
+
+
+def with_names(case: Case, statement: str) -> str:
+    """The statement with names in place of files."""
+    named = {file: name for name, file in names_of(case).items()}
+    return _QUOTED.sub(lambda found: named.get(found[1], found[0]), statement)
+
+
+def query_text(case: Case, statement: str, name: str) -> str:
+    """The statement as a query file, whose schemas are those of the files in the current folder.
+
+    A stream's one timestamp is its event time where the case says no other; a file that is a stream and a table has
+    a name more, as a table.
+    """
+    tables, plain = set(_TABLE.findall(statement)), set(_QUOTED.findall(_TABLE.sub("", statement)))
+    sides: dict[str, dict[str, Any]] = {"streams": {}, "tables": {}}
+    for side, file in names_of(case).items():
+        schema = {column: str(kind) for column, kind in schema_of(file).items()}
+        times = [column for column, kind in schema.items() if kind.startswith("timestamp")]
+        if file in plain:
+            has_time = len(times) == 1 and not tables
+            sides["streams"][side] = {"schema": schema} | ({"time": times[0]} if has_time else {})
+        if file in tables:
+            sides["tables"][side + _ALL * (file in plain)] = {"schema": schema, "file": file}
+    for stream, said in case.query.get("streams", {}).items():
+        sides["streams"][stream].update(said)
+    others = {option: said for option, said in case.query.items() if option != "streams"}
+    both = _TABLE.sub(lambda found: f"'{found[1]}'{_ALL * (found[1] in plain)}", statement)
+    sql = re.sub(f"'([^']+)'{_ALL}", lambda found: re.sub(r"\W", "_", Path(found[1]).stem) + _ALL, both)
+    given = {kind: each for kind, each in sides.items() if each}
+    return yaml.safe_dump(
+        {"name": name, "sql": with_names(case, sql)} | given | others | dict(case.options), sort_keys=False
+    )
 
 
 def canonical(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:

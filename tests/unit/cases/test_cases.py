@@ -6,27 +6,23 @@ Arrow tables where all inputs say their columns, `run` is a query file over file
 
 from __future__ import annotations
 
-import re
 import shlex
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 import spojoin
 from spojoin.cli.main import app
-from spojoin.embedded.inferred_schema import schema_of
 from spojoin.errors import SpoJoinError
-from tests.support.cases import Case, canonical, cases, table_of, write_inputs
+from tests.support.cases import Case, canonical, cases, names_of, query_text, table_of, with_names, write_inputs
 
 CASES = list(cases())
-_QUOTED = re.compile(r"'([^'\n]+\.[a-z.]+)'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +43,8 @@ def through_sql(_case: Case, statement: str, options: Mapping[str, Any]) -> Outc
 
 
 def through_run(case: Case, statement: str, options: Mapping[str, Any]) -> Outcome:
-    names = {name: re.sub(r"\W", "_", Path(name).stem) for name in case.inputs}
-    text = _QUOTED.sub(lambda found: names.get(found[1], found[0]), statement)
-    streams = {each: {"schema": {c: str(kind) for c, kind in schema_of(n).items()}} for n, each in names.items()}
-    for name, stream in streams.items():
-        stream.update(case.query.get("streams", {}).get(name, {}))
-    others = {option: value for option, value in case.query.items() if option != "streams"}
-    Path("query.yaml").write_text(yaml.safe_dump({"name": "case", "streams": streams, "sql": text} | others | options))
-    inputs = [f"--input={each}={n}" for n, each in names.items()]
+    Path("query.yaml").write_text(query_text(replace(case, options=options), statement, "case"))
+    inputs = [f"--input={name}={file}" for name, file in names_of(case).items()]
     return _outcome(["run", "query.yaml", *inputs, "-o", "out.jsonl", "--report", "report.json", "--quiet"])
 
 
@@ -73,10 +63,8 @@ def through_python(_case: Case, statement: str, options: Mapping[str, Any]) -> O
 
 
 def through_frames(case: Case, statement: str, options: Mapping[str, Any]) -> Outcome:
-    names = {name: re.sub(r"\W", "_", Path(name).stem) for name in case.inputs}
-    text = _QUOTED.sub(lambda found: names.get(found[1], found[0]), statement)
-    tables = {names[name]: table_of(content) for name, content in case.inputs.items()}
-    return _read(lambda: spojoin.sql(text, **options, **tables))
+    tables = {name: table_of(case.inputs[file]) for name, file in names_of(case).items()}
+    return _read(lambda: spojoin.sql(with_names(case, statement), **options, **tables))
 
 
 def _read(start: Callable[[], Any]) -> Outcome:
@@ -148,18 +136,12 @@ def check_way_out(case: Case, door: str, said: str) -> None:
     """The way out stands in the refusal as the door's user types it."""
     assert case.instead is not None
     if case.instead.statement is not None:
-        assert _own_names(case, door, _plain(case.instead.statement)) in _plain(said)
+        written = with_names(case, case.instead.statement) if door in ("frames", "run") else case.instead.statement
+        assert _plain(written) in _plain(said)
     for name, value in case.instead.options.items():
         for text in _texts(value):
             spelled = f"--{name.replace('_', '-')} {shlex.quote(text)}" if door == "sql" else f"{name}="
             assert spelled in said
-
-
-def _own_names(case: Case, door: str, statement: str) -> str:
-    if door not in ("frames", "run"):
-        return statement
-    names = {name: re.sub(r"\W", "_", Path(name).stem) for name in case.inputs}
-    return _QUOTED.sub(lambda found: names.get(found[1], found[0]), statement)
 
 
 def _plain(text: str) -> str:
