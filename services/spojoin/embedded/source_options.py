@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from spojoin.errors import ConfigurationError
-from spojoin.model import ColumnType, CsvOptions
+from spojoin.model import ColumnType, CsvOptions, Query
 from spojoin.query.column_types import parse_type
 from spojoin.query.csv_options import csv_options, csv_options_of_text, is_csv_option
+from spojoin.suggest import unknown
 
 #: Options of columns, or of the form of a file, by name: those of all inputs, or by the names of inputs.
 GivenCsv = Mapping[str, object]
@@ -52,6 +54,17 @@ def schema_by_texts(texts: Iterable[str]) -> dict[str, Columns]:
 def of_input(options: Mapping[str, _T], *names: str) -> _T | None:
     """The option of an input that has any of these names, or else of all."""
     return next((options[name] for name in (*names, "") if name in options), None)
+
+
+def with_csv(query: Query, csv: Mapping[str, CsvOptions]) -> Query:
+    """The query with how its streams' files are written, by the names of streams. Raises ConfigurationError."""
+    names = [stream.name for stream in query.streams]
+    for given in csv:
+        if given and given not in names:
+            raise ConfigurationError(f"csv: {unknown('stream', given, dict.fromkeys(names))}")
+    forms = [replace(each.file, csv=of_input(csv, each.name) or each.file.csv) for each in query.streams]
+    streams = [replace(each, file=form) for each, form in zip(query.streams, forms, strict=True)]
+    return replace(query, streams=tuple(streams)) if csv else query
 
 
 def _parted(text: str, *, is_option: Callable[[str], bool]) -> tuple[str, str]:

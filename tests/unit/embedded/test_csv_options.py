@@ -15,7 +15,8 @@ import spojoin
 from spojoin.embedded import file_reader
 from spojoin.embedded.csv_reader import CsvReader, first_rows
 from spojoin.embedded.inferred_schema import schema_of, schema_with_notes
-from spojoin.embedded.source_options import csv_by_name, csv_by_texts, schema_by_texts
+from spojoin.embedded.inputs import open_inputs
+from spojoin.embedded.source_options import csv_by_name, csv_by_texts, schema_by_texts, with_csv
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.model import CsvOptions
 from spojoin.query.csv_options import csv_options, csv_options_of_text
@@ -349,6 +350,20 @@ def test_the_form_of_a_streams_file_stands_in_its_query():
     assert query.streams[0].file.csv == CsvOptions(delim=";", decimal=",", nullstr=("-", "n.a."))
     with pytest.raises(ConfigurationError, match=r"line 4.*csv of stream t: unknown option 'delm'.*mean 'delim'"):
         parse_query(QUERY.format(csv="{delm: ';'}"))
+
+
+def test_the_form_of_a_streams_file_is_said_beside_its_query(tmp_path):
+    query = parse_query(QUERY.format(csv="{delim: ';'}"))
+    said = with_csv(query, csv_by_texts(["t=decimal=,"]))
+    assert said.streams[0].file.csv == CsvOptions(decimal=",")
+    assert with_csv(query, {}) is query
+    with pytest.raises(ConfigurationError, match="unknown stream 'u': expected t"):
+        with_csv(query, csv_by_texts(["u=decimal=,"]))
+    path = write(tmp_path, "id,v\n1,'0,5'\n2,'0,25'\n")
+    (file,) = open_inputs(with_csv(query, csv_by_texts(["quote=',decimal=,"])), {"t": path})
+    batch = file.read()
+    assert batch is not None
+    assert batch.column("v").to_pylist() == ["0.5", "0.25"]
 
 
 def test_columns_that_differ_in_case_alone_are_two(tmp_path):

@@ -47,7 +47,7 @@ MaxRejects = Annotated[
 Csv = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="[FILE=]NAME=VALUE,...",
+        metavar="[INPUT=]NAME=VALUE,...",
         help="How CSV is written: 'delim=;,decimal=,', timestampformat, encoding, nullstr, comment, names and more.",
     ),
 ]

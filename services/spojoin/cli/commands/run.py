@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spojoin.cli.commands.common import (
+    Csv,
     Debug,
     MaxRejects,
     Output,
@@ -44,6 +45,7 @@ class RunOptions:
     ]
     output: Output
     format: ResultFormat = None
+    csv: Csv = None
     rejects: Rejects = None
     report: Annotated[
         Path | None,
@@ -127,9 +129,11 @@ def _files(options: RunOptions, query: Query) -> RunFiles:
 
 
 def _chosen_query(options: RunOptions) -> Query:
+    from spojoin.embedded.source_options import csv_by_texts, with_csv
     from spojoin.published.layouts.catalog import chosen_layout
     from spojoin.published.methods.catalog import chosen
     from spojoin.query.load import load_query
 
-    query = chosen(load_query(options.query), options.method, options.method_option or ())
+    query = with_csv(load_query(options.query), csv_by_texts(options.csv or ()))
+    query = chosen(query, options.method, options.method_option or ())
     return chosen_layout(query, options.layout, options.workers, options.layout_option or ())
