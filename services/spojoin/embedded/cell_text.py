@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ from spojoin.query.uuid_text import is_uuid, uuid_texts
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 _NEEDS_QUOTES = r'[",\r\n]|^$|^\s|\s$'
 _ZERO_FRACTION = r"\.0+(Z?)$"
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _WHOLE = r"^(-?[0-9]+)$"
 
 # The stubs of pyarrow don't know that arrays and scalars may be mixed.
@@ -99,15 +101,27 @@ def _doubles(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _times(column: pa.Array[Any]) -> pa.Array[Any]:
-    """Dates, times of day and timestamps as ISO 8601; a fraction of zeros is left out."""
+    """Dates, times of day, timestamps and lengths of time as ISO 8601; a fraction of zeros is left out."""
     if types.is_time(column.type):
         return pc.replace_substring_regex(column.cast(pa.string()), _ZERO_FRACTION, r"\1")
+    if types.is_duration(column.type):
+        nanoseconds = _NANOSECONDS[column.type.unit]
+        return _per_cell(column.cast(pa.int64()), lambda ticks: _span(0, 0, ticks * nanoseconds))
+    if types.is_interval(column.type):
+        return _per_cell(column, lambda span: _span(*span))
     if not types.is_timestamp(column.type):
         return column.cast(pa.string())
     if column.type.tz is not None:
         column = column.cast(pa.timestamp(column.type.unit, "UTC"))
     text = pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
     return pc.replace_substring_regex(text, _ZERO_FRACTION, r"\1")
+
+
+def _span(months: int, days: int, nanoseconds: int) -> str:
+    """A length of time as ISO 8601, such as P1M2DT90.5S."""
+    date = "".join(f"{number}{unit}" for number, unit in ((months, "M"), (days, "D")) if number)
+    seconds = format(Decimal(nanoseconds).scaleb(-9).normalize(), "f")
+    return f"P{date}T{seconds}S" if nanoseconds or not date else f"P{date}"
 
 
 def _base64(column: pa.Array[Any]) -> pa.Array[Any]:

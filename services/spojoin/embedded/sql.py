@@ -55,7 +55,7 @@ def sql(
         csv: how CSV is written, such as {"delim": ";", "decimal": ","}; of several files a dict of these by name.
         threads: how many share the work, by default one for each core; results don't depend on it.
         tables: Arrow tables, data frames of pandas or Polars, dicts of arrays; lists and generators of these, or of
-            rows as dicts; readers; or paths.
+            rows as dicts; readers; or paths. A NaN in a pandas column of NumPy's floats is NULL, as in pandas.
 
     Raises ConfigurationError where the statement or the tables are wrong, BadData where they can't be read.
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from spojoin.embedded.cell_text import csv_strings, csv_values, json_values
 from spojoin.embedded.formats import ResultFormat, compression_of, format_of, is_stream, real_path
 from spojoin.embedded.table_writer import TableWriter
+from spojoin.errors import ConfigurationError
 from spojoin.expressions.types import select_schema
 from spojoin.model import Output, Query
 
@@ -218,6 +219,12 @@ class ParquetWriter(TableWriter):
         options: dict[str, Any] = {"use_dictionary": texts, "column_encoding": numbers}
         from pyarrow.parquet import ParquetWriter as ArrowParquetWriter  # noqa: PLC0415  (few runs write Parquet)
 
+        for field in schema:
+            if pa.types.is_interval(field.type):
+                raise ConfigurationError(
+                    f"column {field.name!r} of results is an interval, for which Parquet has no type: CAST it AS "
+                    "VARCHAR in the statement, or write Arrow or JSON"
+                )
         self._file = ArrowParquetWriter(sink, schema, compression="zstd", compression_level=1, **options)
 
     def write(self, batch: pa.RecordBatch) -> None:

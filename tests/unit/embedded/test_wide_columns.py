@@ -1,6 +1,7 @@
 """Columns of types that can't be declared travel unchanged, expressions name them, and comparisons are DuckDB's."""
 
 import datetime as dt
+import json
 from decimal import Decimal
 from fractions import Fraction
 from random import Random
@@ -10,9 +11,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import spojoin
+from spojoin.embedded.writers import open_writer
 from spojoin.errors import BadData, ConfigurationError, QueryError
 
 ROWS = 40
@@ -189,3 +192,19 @@ def test_numbers_of_another_unit_are_refused_at_the_start(unit, write):
     statement = "SELECT l.ts FROM rows AS l JOIN rows AS r ON l.ts > r.ts WINDOW AS (SLIDE INTERVAL '1 s' ON '5 s')"
     with pytest.raises(ConfigurationError, match=rf"schema=\{{'ts': 'timestamp\({unit}\)'\}}"):
         spojoin.sql(statement, rows=rows, time="ts").to_arrow()
+
+
+def test_every_format_writes_them(tmp_path):
+    table = pa.table({"id": [1, 2], **EVERY})
+    for name in ("x.jsonl", "x.csv", "x.arrow"):
+        with open_writer(tmp_path / name, table.schema) as writer:
+            writer.write(table.to_batches()[0])
+    line = json.loads((tmp_path / "x.jsonl").read_text().splitlines()[0])
+    assert (line["t"], line["d"], line["i"]) == ("09:30:00", "PT0.000001S", "P1M2DT0.000000003S")
+    assert (line["n"], line["z"]) == ("2024-03-01T10:00:00.000000500", "2024-03-01T10:00:00.000000500Z")
+    with pytest.raises(ConfigurationError, match="'i' of results is an interval, for which Parquet has no type"):
+        open_writer(tmp_path / "x.parquet", table.schema)
+    table = table.drop_columns(["i"])
+    with open_writer(tmp_path / "x.parquet", table.schema) as writer:
+        writer.write(table.to_batches()[0])
+    assert pq.read_table(tmp_path / "x.parquet").cast(table.schema).equals(table)
