@@ -78,7 +78,7 @@ def test_times_that_look_like_another_unit(tmp_path, factor, order):
     columns = {"a": numbers, "t": [1, 1, 1], "k": [1, 2, 3]} if order == "arrival" else {"a": [1, 2, 3], "t": numbers}
     rows, rejects = all_formats(tmp_path, text, columns | {"k": [1, 2, 3]})
     assert rejects[0] == (0, "unit")
-    assert rows[0]["key"] == 2
+    assert 2 in [row["key"] for row in rows]
 
 
 @pytest.mark.parametrize("order", ["arrival", "event_time"])
