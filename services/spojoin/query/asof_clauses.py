@@ -24,6 +24,43 @@ _MATCH_EXPECTED = "MATCH_CONDITION (l.at >= r.at)"
 _DISTANCE = re.compile(r"\s*(?:INTERVAL\b\s*)?('[^']*'|\d+(?:\.\d+)?)(?:\s*([A-Za-z]+))?", re.IGNORECASE)
 
 
+#: What a name follows, and no clause.
+_BEFORE_NAMES = frozenset(
+    {
+        TokenType.DOT,
+        TokenType.ALIAS,
+        TokenType.COMMA,
+        TokenType.SELECT,
+        TokenType.WHERE,
+        TokenType.AND,
+        TokenType.OR,
+        TokenType.NOT,
+        TokenType.ON,
+        TokenType.L_PAREN,
+        TokenType.BETWEEN,
+        TokenType.HAVING,
+        TokenType.GROUP_BY,
+        TokenType.ORDER_BY,
+        TokenType.PARTITION_BY,
+        TokenType.LT,
+        TokenType.LTE,
+        TokenType.GT,
+        TokenType.GTE,
+        TokenType.EQ,
+        TokenType.NEQ,
+        TokenType.PLUS,
+        TokenType.DASH,
+        TokenType.STAR,
+        TokenType.SLASH,
+        TokenType.CASE,
+        TokenType.WHEN,
+        TokenType.THEN,
+        TokenType.ELSE,
+        TokenType.IN,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class AsofClauses:
     """What the clauses of an ASOF join say. match: which row is nearest; tolerance: how far it may be.
@@ -112,10 +149,9 @@ def _without_tolerance(sql: str, tokens: Sequence[Token], line_at: PlaceAt) -> t
 
 
 def _first(tokens: Sequence[Token], word: str) -> int | None:
-    """The clause that begins with a word, which may be a column's name elsewhere."""
-    beside = (TokenType.DOT, TokenType.ALIAS, TokenType.COMMA, TokenType.SELECT)
+    """The clause that begins with a word, which is a column's name behind what a name follows."""
     found = (k for k in range(1, len(tokens)) if tokens[k].text.upper() == word)
-    return next((k for k in found if tokens[k - 1].token_type not in beside), None)
+    return next((k for k in found if tokens[k - 1].token_type not in _BEFORE_NAMES), None)
 
 
 def _closing(tokens: Sequence[Token], opening: int) -> int | None:

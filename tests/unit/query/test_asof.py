@@ -125,3 +125,7 @@ def test_where_is_behind_the_choice_but_for_left_rows() -> None:
 def test_columns_may_have_the_words_of_clauses_as_names() -> None:
     joined = "JOIN q AS r ON l.qty > r.tolerance AND r.tolerance > 0"
     assert query(joined).best is None
+    joined = "ASOF JOIN q AS r MATCH_CONDITION (l.at >= r.at) ON tolerance > 5 AND l.qty > tolerance - 1"
+    named = query(f"{joined} TOLERANCE 5s WHERE 3 < tolerance")
+    assert named.where is not None
+    assert named.streams[1].filter is not None
