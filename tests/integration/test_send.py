@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +16,7 @@ from spojoin.embedded.run import run
 from spojoin.embedded.run_files import RunFiles
 from spojoin.local.cluster import LocalCluster
 from spojoin.query.load import load_query
-from tests.support.served import PATIENCE_S, Served, served
+from tests.support.served import send, served
 
 pytestmark = pytest.mark.integration
 
@@ -71,16 +69,6 @@ def _spin() -> None:
         pass
 
 
-def send(running: Served, folder: Path, cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "spojoin.cli.main", "send", str(folder / "query.yaml"), *arguments]
-    environment = {
-        **os.environ,
-        "SPOJOIN_INPUT_TOPICS": orjson.dumps(dict(running.topics)).decode(),
-        "SPOJOIN_BOOTSTRAP_SERVERS": cluster.broker.bootstrap,
-    }
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-
-
 def of_a_run(query_file: Path, files: dict[str, Path]) -> list[tuple[int, int | None]]:
     output = query_file.parent / "run.jsonl"
     run(load_query(query_file), RunFiles(files, output))
@@ -97,7 +85,7 @@ def test_what_was_sent_is_answered_as_a_run_answers_it(
         cluster, tmp_path, text, 1, {}, partitions=partitions, columns=("id", "view"), packing="together"
     ) as running:
         with a_busy_machine():
-            sent = send(running, tmp_path, cluster, *(part for n, f in files.items() for part in ("-i", f"{n}={f}")))
+            sent = send(running, cluster, *(part for n, f in files.items() for part in ("-i", f"{n}={f}")))
         taken = ORDERS + VIEWS - 2 * FILTERED - 2 * BAD
         assert f"{taken:,} rows taken, {2 * FILTERED:,} filtered out, {2 * BAD} refused: {2 * BAD} type" in sent.stdout
         assert sent.returncode == 1, "rows were refused"
@@ -112,9 +100,9 @@ def test_an_input_that_is_not_sent_is_named(cluster: LocalCluster, tmp_path: Pat
         cluster, tmp_path, QUERY.replace("KIND JOIN", "JOIN").replace("KIND", "one"), 1, {},
         columns=("id", "view"), packing="together",
     ) as running:  # fmt: skip
-        first = send(running, tmp_path, cluster, "-i", f"orders={files['orders']}")
+        first = send(running, cluster, "-i", f"orders={files['orders']}")
         assert f"event time waits for {running.topics['views']}" in first.stdout, first.stdout + first.stderr
-        send(running, tmp_path, cluster, "-i", f"views={files['views']}")
+        send(running, cluster, "-i", f"views={files['views']}")
         expected = of_a_run(tmp_path / "query.yaml", files)
         running.until(lambda: len(running.output.rows) >= len(expected), lambda: f"{len(running.output.rows)} rows")
     assert running.output.rows == expected

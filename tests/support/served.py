@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -11,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
@@ -77,6 +80,7 @@ class Served:
     """The services, all ready. topics: the inputs, by stream"""
 
     query: Query
+    query_file: Path
     topics: Mapping[str, str]
     services: Mapping[str, Service]
     supervisor: Supervisor
@@ -150,9 +154,20 @@ def served(
     output = Output(cluster.broker.bootstrap, query, columns)
     try:
         with serve(plan, cluster.servers) as running:
-            yield Served(query, topics, running.services, running.supervisor, output)
+            yield Served(query, query_file, topics, running.services, running.supervisor, output)
     finally:
         output.close()
+
+
+def send(running: Served, cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command that sends files to a query's inputs."""
+    command = [sys.executable, "-m", "spojoin.cli.main", "send", str(running.query_file), *arguments]
+    environment = {
+        **os.environ,
+        "SPOJOIN_INPUT_TOPICS": orjson.dumps(dict(running.topics)).decode(),
+        "SPOJOIN_BOOTSTRAP_SERVERS": cluster.broker.bootstrap,
+    }
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def as_arrow(batch: pa.RecordBatch) -> bytes:
