@@ -209,7 +209,8 @@ def _check_by_engine(parsed: ParsedStatement, scope: Scope) -> None:
 
 def _notes(query: Query, right: JoinSide) -> Iterator[str]:
     """What the statement's author may not expect."""
-    if note := note_of_itself(query, f"'{right.stream}'" if right.is_file else right.stream):
+    quote = "'" if right.is_file else "" if right.stream.isidentifier() else '"'
+    if note := note_of_itself(query, f"{quote}{right.stream}{quote}"):
         yield note
 
 

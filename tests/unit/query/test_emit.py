@@ -109,6 +109,12 @@ def test_nothing_is_said_where_a_condition_keeps_it_out(on: str) -> None:
     assert itself(on) == ()
 
 
+def test_the_table_is_named_as_the_statement_would_name_it() -> None:
+    text = TEXT.replace("  b: {{", "  # {{").replace("  a: {{", "  my-a: {{")
+    sql = "SELECT l.id FROM \"my-a\" AS l JOIN \"my-a\" AS r ON l.x <= r.x WINDOW AS (SLIDE INTERVAL '1' ON '9')"
+    assert 'JOIN TABLE("my-a")' in parse_query(text.format(sql=sql)).notes[0]
+
+
 def test_intervals_hold_a_row_beside_itself_or_not() -> None:
     assert itself(f"l.x = r.x AND {BEFORE}", "SEMI ", "")
     assert itself(f"l.x = r.x AND {BEFORE}", "FULL ", "")
