@@ -47,8 +47,9 @@ class CsvLines(LineReader):
         """
         bad: list[pa_csv.InvalidRow] = []
         try:
+            b"\n".join(lines).decode()  # Arrow looks at the text of needed cells alone
             batch = self._batch(lines, bad)
-        except pa.ArrowInvalid:
+        except (pa.ArrowInvalid, UnicodeDecodeError):
             return None
         if batch.num_rows + len(bad) != len(lines) + 1:
             return None
@@ -93,7 +94,10 @@ class CsvLines(LineReader):
 
     def _why(self, line: bytes) -> str:
         try:
+            line.decode()
             self._batch([line], [])
+        except UnicodeDecodeError:
+            return "its text isn't UTF-8"
         except pa.ArrowInvalid as error:
             return str(error)
         return "it leaves a quote open"

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TimeUnit, TypeName
+from spojoin.roles.router.csv_lines import CsvLines
 from spojoin.roles.router.formats import Format
 from spojoin.roles.router.json_lines import JsonLines
 from spojoin.roles.router.parse import Reading, parse, positions_as_keys
@@ -423,6 +424,14 @@ def test_bytes_other_than_utf8_are_malformed_anywhere_in_an_object():
         rows = given_to(keyed, [value])
         assert [d.reason for d in rows.dead] == ["malformed"]
         assert not len(rows)
+
+
+def test_text_other_than_utf8_is_malformed_in_a_cell_that_nobody_reads():
+    stream = Stream("s", {**ONE.schema, "z": ColumnType(TypeName.STRING)}, None, None, ONE.keys)
+    found = CsvLines(stream, False).read([b"1,a", b"2,\xff", b"3,c"])
+    assert [(fault.id, fault.reason) for fault in found.faults] == [(1, "malformed")]
+    assert "isn't UTF-8" in found.faults[0].detail
+    assert sorted(id_ for ids, _ in found.taken for id_ in ids.tolist()) == [0, 2]
 
 
 def test_fractions_of_seconds_are_read_together(monkeypatch):
