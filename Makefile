@@ -109,5 +109,5 @@ $(READY): pyproject.toml loadgen/pyproject.toml protos/spojoin.proto $(CONSTRAIN
 	$(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(CONSTRAINTS)) --editable '.[all,dev]' --editable './loadgen[all]'
 	$(BIN)/spojoin fetch
 	$(BIN)/loadgen fetch
-	$(BIN)/python -m spojoin.embedded.warm_up
+	$(BIN)/spojoin warm-up
 	@touch $@

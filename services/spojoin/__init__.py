@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from spojoin.embedded.sql import sql
 
 __all__ = ["Join", "__version__", "connect", "sql"]
+_ROOMS = ("errors", "spark")
 
 
 def __getattr__(name: str) -> object:
@@ -34,6 +35,11 @@ def __getattr__(name: str) -> object:
         from spojoin.embedded.sql import sql  # noqa: PLC0415
 
         return sql
-    if name == "spark":
-        return import_module("spojoin.spark")
+    if name in _ROOMS:
+        return import_module(f"spojoin.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What users call, also before it is imported."""
+    return sorted([*__all__, *_ROOMS])

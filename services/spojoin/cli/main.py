@@ -22,6 +22,7 @@ from spojoin.cli.commands.status import status
 from spojoin.cli.commands.topics import results, send, topics
 from spojoin.cli.commands.up import up
 from spojoin.cli.commands.validate import validate
+from spojoin.cli.commands.warm_up import warm_up
 from spojoin.cli.extras import COMMAND
 from spojoin.cli.options import Command
 from spojoin.cli.version import version_option
@@ -49,6 +50,7 @@ COMMANDS = (
     page,
     simulate,
     fetch,
+    warm_up,
 )
 
 app = typer.Typer(
@@ -60,7 +62,7 @@ app = typer.Typer(
     help="""Exact stream inequality joins: `<`, `<=`, `>`, `>=`, `=`, `!=` and bands on sliding windows.
 
 One statement over files: `spojoin sql`. A query in a YAML file: over files in this process with `spojoin run`, or as
-services over Kafka with `spojoin up`. See it work on real flights with `loadgen demo`.""",
+services over Kafka with `spojoin up`. `spojoin sample flights.csv` writes real flights to try it on.""",
 )
 
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from spojoin.embedded.run import RunProgress
 
 
+COMPILING = "compiling, once for each kind of statement; 'spojoin warm-up' compiles all ahead"
+
+
 @contextmanager
 def run_progress(name: str, *, is_quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
     """Yields a function that shows a run's progress: fraction of the input, tuples, tuples/s, matches, rejects."""
@@ -23,7 +26,7 @@ def run_progress(name: str, *, is_quiet: bool) -> Iterator[Callable[[RunProgress
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
-        task = bar.add_task(name, total=1.0, figures="compiling")
+        task = bar.add_task(name, total=1.0, figures="starting")
         started = time.perf_counter()
 
         def show(run: RunProgress) -> None:
@@ -32,4 +35,21 @@ def run_progress(name: str, *, is_quiet: bool) -> Iterator[Callable[[RunProgress
             figures += f"  {run.rejected:,} rejected" if run.rejected else ""
             bar.update(task, completed=run.fraction, figures=figures)
 
-        yield show
+        with _compiling_shown(lambda: bar.update(task, figures=COMPILING)):
+            yield show
+
+
+@contextmanager
+def _compiling_shown(show: Callable[[], object]) -> Iterator[None]:
+    """Within the block `show` is called whenever a kernel begins to be compiled."""
+    from numba.core.event import Event, Listener, install_listener  # noqa: PLC0415  (the run imports numba in any case)
+
+    class Shown(Listener):
+        def on_start(self, event: Event) -> None:
+            show()
+
+        def on_end(self, event: Event) -> None:
+            """The figures of the next batch take its place."""
+
+    with install_listener("numba:compile", Shown()):
+        yield

@@ -68,6 +68,7 @@ ALLOWED = _table("""
         loadgen.load loadgen.papers loadgen.promises cli
     spark: embedded explain local ports protocol published query runtime suggest wire
     spojoin: client embedded version
+    spojoin.__main__: cli
     roles.controller: ports protocol runtime telemetry wire
     roles.controller.__main__: ports protocol query roles.controller runtime telemetry
     roles.logical_and.__main__: protocol roles.logical_and runtime

@@ -20,7 +20,7 @@ class FetchOptions:
 
 @with_options
 def fetch(options: FetchOptions) -> None:
-    """Fetch Kafka's jars from Maven Central, once; `loadgen fetch` fetches Spark's connector.
+    """Fetch Kafka's jars from Maven Central, once.
 
     Example:
 
