@@ -27,6 +27,8 @@ COUNTS = 16
 #: longer texts are cut
 TEXT_MAX = 60
 VALUE_MAX = 160
+#: A reason is shown whole, unless it quotes a whole message.
+DETAIL_MAX = 1_000
 _UTF8 = codecs.getincrementaldecoder("utf-8")
 
 Row = dict[str, Any]
@@ -118,7 +120,7 @@ def letter_of(record: LogRecord[bytes]) -> Letter:
     return Letter(
         time_ms=record.timestamp_ms,
         reason=_said(headers, "reason"),
-        detail=_cut(_escaped(_said(headers, "detail")), VALUE_MAX),
+        detail=_cut(_escaped(_said(headers, "detail")), DETAIL_MAX),
         place=f"offset {_said(headers, 'source-offset')} of {source}",
         value=readable(record.value),
     )

@@ -191,8 +191,8 @@ function cut(content) {
 }
 
 function showLetters(letters) {
-  const columns = [["when"], ["why", "cut"], ["where", "cut"], ["message", "cut"]];
-  const rows = (letters || []).map((one) => [clock(one.time_ms), cut(`${one.reason}: ${one.detail}`), cut(one.place), cut(make("code", one.value))]);
+  const columns = [["when"], ["why", "long"], ["where", "cut"], ["message", "cut"]];
+  const rows = (letters || []).map((one) => [clock(one.time_ms), `${one.reason}: ${one.detail}`, cut(one.place), cut(make("code", one.value))]);
   fill("letters", rows.length ? columns : [], rows);
   say("letters-note", !letters ? "not read yet" : rows.length ? "" : "none: every message could be used");
 }
