@@ -22,6 +22,8 @@ from spojoin.embedded.splitting import Split, Splitter
 from spojoin.embedded.statements import NAME, BareStatement, StatementOptions, bare_statement, mistakes_of_statement
 from spojoin.embedded.written import TRAILING, Select, Source, Written, quoted, selects
 from spojoin.errors import Place, QueryError
+from spojoin.query.foreign import foreign_words
+from spojoin.query.mended import mending
 from spojoin.query.places import places_in
 from spojoin.suggest import unknown
 
@@ -436,6 +438,9 @@ def _relations_named(sql: str) -> list[str]:
     try:
         tree = sqlglot.parse_one(sql, dialect="duckdb")
     except SqlglotError as error:
+        if (found := foreign_words(sql, None)) is not None:
+            with mending(sql):
+                raise found from error
         near = getattr(error, "errors", None) or [{}]
         where = f" near '{near[0]['highlight']}'" if near[0].get("highlight") else ""
         raise QueryError(f"sql can't be read{where}: expected SQL of DuckDB") from error

@@ -32,8 +32,11 @@ from spojoin.query.asof import with_nearest
 from spojoin.query.asof_clauses import split_asof
 from spojoin.query.condition import Condition, read_condition
 from spojoin.query.engine_check import check_statement, checkable
+from spojoin.query.foreign import check_paths
 from spojoin.query.grouping import has_aggregates
 from spojoin.query.itself import note_of_itself
+from spojoin.query.mended import mending
+from spojoin.query.natural import with_names
 from spojoin.query.places import PlaceAt
 from spojoin.query.scope import Scope
 from spojoin.query.statement import JoinSide, Statement, parse_statement
@@ -148,7 +151,9 @@ def parse_sql(sql: str, line_at: PlaceAt) -> ParsedStatement:
     without_tables, tables = split_tables(without_window, line_at)
     plain, asof = split_asof(without_tables, sql, line_at)
     end = line_at(len(sql.rstrip()) - 1)
-    statement = parse_statement(plain, line_at, tables, asof)
+    with mending(sql):
+        check_paths(plain, line_at)
+        statement = parse_statement(plain, line_at, tables, asof)
     check_left(statement)
     return ParsedStatement(statement, window, end, sql, plain, line_at, said)
 
@@ -157,6 +162,14 @@ def assemble(
     parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int
 ) -> Query:
     """The query that a statement means over the streams of its two sides. Raises QueryError."""
+    parsed = replace(parsed, statement=with_names(parsed.statement, [side.schema for side in sides]))
+    with mending(parsed.text):
+        return _assembled(parsed, sides, choices, lateness_us)
+
+
+def _assembled(
+    parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int
+) -> Query:
     scope, asks = _scope(parsed.statement, sides), parsed.asks
     parsed = replace(parsed, statement=with_nearest(parsed.statement, scope))
     condition = read_condition(parsed.statement, scope, _window(parsed, choices), parsed.end, asks=asks)

@@ -177,9 +177,16 @@ def _why_refused(node: exp.Expression) -> str | None:
     if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Column):
         around = node.parent if isinstance(node.parent, exp.Expression) else node
         return f"'{text_of(around)}': '*' stands in a select list only"
-    if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Cast | exp.Case | exp.If):
-        return _why_not_called(node)
-    return None
+    if isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.INET:
+        return _why_no_address(node)
+    is_call = isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Cast | exp.Case | exp.If)
+    return _why_not_called(node) if is_call else None
+
+
+def _why_no_address(node: exp.Cast) -> str:
+    text = text_of(node.this)
+    parts = " + ".join(f"split_part({text}, '.', {k + 1})::BIGINT * {256 ** (3 - k)}" for k in range(4))
+    return f"'{text_of(node)}': INET is an extension of DuckDB that isn't loaded; write an address as a number: {parts}"
 
 
 def _why_not_called(node: Any) -> str | None:  # noqa: ANN401  (sqlglot's functions are typed apart)

@@ -32,6 +32,7 @@ from spojoin.query.comparable import NotIndexed
 from spojoin.query.computed import condition_of_pair, condition_of_side, is_of_left_rows, uses_of, value_of
 from spojoin.query.differences import implied
 from spojoin.query.interval import Bound, TimeColumn, interval_of, is_held, time_bound, window_of
+from spojoin.query.mended import Mended
 from spojoin.query.null_safe import null_safe
 from spojoin.query.operands import text_of
 from spojoin.query.predicates import KeyTable, build_predicate, coarser, decided, is_by_prefixes, is_comparison
@@ -113,6 +114,10 @@ def _void_marked(found: Condition) -> Condition:
 
 def _kept(statement: Statement, scope: Scope) -> list[exp.Expression]:
     """The conditions of WHERE on left rows, which an outer, SEMI or ANTI JOIN keeps. Raises QueryError for others."""
+    if statement.outer is not None and (join := _less_outer(statement, scope)) is not None:
+        message = f"WHERE takes away the rows that {statement.join.upper()} JOIN gives back: expected {join}"
+        edits = [(*statement.outer, join.removesuffix(" JOIN") if join != "JOIN" else "INNER")]
+        raise Mended(message, scope.line_of(statement.kept[0]), edits)
     if statement.join is JoinKind.FULL and statement.kept:
         raise _filtered_full(statement, scope)
     for node in statement.kept:
@@ -127,6 +132,23 @@ def _kept(statement: Statement, scope: Scope) -> list[exp.Expression]:
                 scope.line_of(node),
             )
     return [node for node in statement.kept if is_of_left_rows(node, scope)]
+
+
+def _less_outer(statement: Statement, scope: Scope) -> str | None:
+    """The join that gives the same, where WHERE is true of no row that has NULL in place of a side."""
+    needs = {side for node in statement.kept for side in _sides_needed(node, scope)}
+    if statement.join is JoinKind.FULL:
+        return {(0,): "LEFT JOIN", (1,): "RIGHT JOIN", (0, 1): "JOIN"}.get(tuple(sorted(needs)))
+    return "JOIN" if 1 in needs else None
+
+
+def _sides_needed(node: exp.Expression, scope: Scope) -> set[int]:
+    """The one side that a condition names, where it isn't true of NULLs."""
+    sides = {use.side for use in uses_of(node, scope)}
+    if len(sides) != 1 or any(use.is_number for use in uses_of(node, scope)):
+        return set()
+    nulls = node.copy().transform(lambda each: exp.Null() if isinstance(each, exp.Column) else each)
+    return set() if value_of(nulls, scope) is True else sides
 
 
 def _filtered_full(statement: Statement, scope: Scope) -> QueryError:

@@ -44,7 +44,7 @@ def checkable(sql: str, statement: Statement, scope: Scope) -> str:
     if statement.is_asof:
         token = next(token for token in sqlglot.tokenize(sql, dialect="duckdb") if token.token_type is TokenType.ASOF)
         sql = sql[: token.start] + " " * (token.end + 1 - token.start) + sql[token.end + 1 :]
-    if statement.using:
+    if statement.using and statement.is_asof:
         sql = _without_using(sql, statement)
     if statement.group is not None:
         named = [each.meta for each in statement.group.expressions[0].find_all(exp.Identifier)]

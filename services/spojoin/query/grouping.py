@@ -21,7 +21,8 @@ from spojoin.model import (
     TypeName,
     Use,
 )
-from spojoin.query.computed import condition_of_pair, of_pair, value_of
+from spojoin.query.computed import condition_of_pair, of_pair, uses_of, value_of
+from spojoin.query.mended import Mended, span
 from spojoin.query.nearest import sort_keys
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
@@ -125,11 +126,27 @@ def _check_group(statement: Statement, scope: Scope) -> None:
     written_as = statement.group.expressions
     others = [name for name, value in statement.group.args.items() if value and name != "expressions"]
     if others or len(written_as) != 1 or not scope.is_left_row(written_as[0]):
-        raise QueryError(
-            f"'{written(statement.group).strip()}' isn't supported: expected GROUP BY {left}, one answer for each of "
-            "its rows",
-            scope.line_of(statement.group),
-        )
+        raise _not_by_row(statement.group, scope)
+
+
+def _not_by_row(group: exp.Expression, scope: Scope) -> QueryError:
+    left, places = scope.aliases[0], [span(each) for each in group.expressions]
+    known = [each for each in places if each is not None]
+    message = (
+        f"'{written(group).strip()}' isn't supported: expected GROUP BY {left}, one answer for each of its rows; a "
+        "group of several would stay open while more of them may come"
+    )
+    if not _is_of_left(group, scope) or len(known) < len(places):
+        return QueryError(message, scope.line_of(group))
+    ends = min(start for start, _ in known), max(end for _, end in known)
+    return Mended(message, scope.line_of(group), [(*ends, left)])
+
+
+def _is_of_left(group: exp.Expression, scope: Scope) -> bool:
+    try:
+        return {use.side for each in group.expressions for use in uses_of(each, scope)} == {0}
+    except QueryError:  # such as a name of both sides
+        return False
 
 
 def _found(node: exp.Expression) -> list[exp.Expression]:

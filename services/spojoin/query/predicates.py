@@ -13,6 +13,7 @@ import sqlglot
 from sqlglot import exp
 
 from spojoin.errors import QueryError
+from spojoin.expressions.types import duckdb_type
 from spojoin.model import (
     Arithmetic,
     ColumnType,
@@ -39,6 +40,7 @@ from spojoin.query.comparable import (
 from spojoin.query.computed import of_side, uses_of, value_of
 from spojoin.query.floating import evaluate
 from spojoin.query.linear import linear_form, scale_needed, scaled
+from spojoin.query.mended import Mended, span
 from spojoin.query.operands import Implausible, NotLinear, Operand, OperandKind, bind, in_units_of, text_of
 from spojoin.query.scope import Scope
 from spojoin.query.statement import DIALECT, bare
@@ -300,11 +302,16 @@ def _not_comparable(
     kinds = [side.type for side in sides]
     if isinstance(error, Implausible):
         return error
-    return QueryError(
+    kept = int(kinds[0].name is TypeName.STRING)  # a text is cast to what stands beside it, never the other way round
+    message = (
         f"predicate '{text_of(node)}' compares {kinds[0]} '{text_of(found.sides[0])}' with {kinds[1]} "
-        f"'{text_of(found.sides[1])}': cast one to the other's type, such as CAST(... AS {kinds[0]})",
-        scope.line_of(node),
+        f"'{text_of(found.sides[1])}': cast one to the other's type, such as CAST(... AS {kinds[kept]})"
     )
+    place = span(bare(found.sides[1 - kept]))
+    if place is None:
+        return QueryError(message, scope.line_of(node))
+    cast = f"CAST({text_of(found.sides[1 - kept])} AS {duckdb_type(kinds[kept])})"
+    return Mended(message, scope.line_of(node), [(*place, cast)])
 
 
 def _computed_width(found: _Parts, comparison: CodeComparison, sides: list[Computed], scope: Scope) -> int | float:

@@ -111,7 +111,7 @@ class Scope:
 
     def _without_side(self, node: exp.Column, line: int) -> Use:
         found = [use for side in (0, 1) if (use := self._in(side, node.this)) is not None]
-        if len(found) == 1:
+        if len(found) == 1 or (found and found[0].name.lower() in self.using):
             return found[0]
         if not found and not self.is_self:
             known = dict.fromkeys((*self.schemas[0], *self.schemas[1]))

@@ -14,6 +14,7 @@ from spojoin.query.computed import of_pair
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
 from spojoin.query.statement import written
+from spojoin.suggest import unknown
 
 
 def read_select(
@@ -56,12 +57,9 @@ def _is_star(node: exp.Expression) -> bool:
 
 def _expanded(node: exp.Expression, scope: Scope, text: str | None, sides: Sequence[int]) -> list[Selected]:
     if isinstance(node, exp.Star):
-        _check_star(node, scope)
-        found = [use for side in sides for use in scope.all_of(side)]
-        return [_plain(use) for use in found if use.side == 0 or use.name.lower() not in scope.using]
+        return _of_star(node, _all_of(scope, sides), scope)
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-        _check_star(node.this, scope)
-        return [_plain(use) for use in scope.all_of(scope.side_of(node.args["table"], scope.line_of(node)))]
+        return _of_star(node.this, scope.all_of(scope.side_of(node.args["table"], scope.line_of(node))), scope)
     alias, value = (node.alias, node.this) if isinstance(node, exp.Alias) else (None, node)
     plain = scope.passed(value) if isinstance(value, exp.Column) else None
     if plain is not None:
@@ -71,9 +69,30 @@ def _expanded(node: exp.Expression, scope: Scope, text: str | None, sides: Seque
     return [Selected(alias or text or part or text_of(value), of_pair(value, scope), None)]
 
 
-def _check_star(star: exp.Star, scope: Scope) -> None:
-    if any(star.args.get(name) for name in ("except_", "except", "replace", "rename")):
-        raise QueryError(f"'{written(star)}': expected a plain '*', or the columns by name", scope.line_of(star))
+def _all_of(scope: Scope, sides: Sequence[int]) -> list[Use]:
+    """The columns of both sides; those that USING makes one stand once, in the place of the first."""
+    found: dict[object, Use] = {}
+    for use in (each for side in sides for each in scope.all_of(side)):
+        is_shared = use.name.lower() in scope.using
+        found.setdefault(use.name.lower() if is_shared else use, replace(use, side=0) if is_shared else use)
+    return list(found.values())
+
+
+def _of_star(star: exp.Star, uses: Sequence[Use], scope: Scope) -> list[Selected]:
+    """The columns that a star gives: but those of EXCLUDE, and with the values of REPLACE."""
+    if star.args.get("rename"):
+        raise QueryError(f"'{written(star)}': expected the columns by name, each with AS", scope.line_of(star))
+    left_out = {each.name.lower() for each in star.args.get("except_") or ()}
+    replaced = {each.alias.lower(): each.this for each in star.args.get("replace") or ()}
+    known = {use.name.lower(): None for use in uses}
+    if strange := next((name for name in (*left_out, *replaced) if name not in known), None):
+        raise QueryError(unknown("column", strange, known), scope.line_of(star))
+    kept = [use for use in uses if use.name.lower() not in left_out]
+    return [_selected(use, replaced.get(use.name.lower()), scope) for use in kept]
+
+
+def _selected(use: Use, value: exp.Expression | None, scope: Scope) -> Selected:
+    return _plain(use) if value is None else Selected(use.name, of_pair(value, scope), None)
 
 
 def _plain(use: Use) -> Selected:

@@ -15,6 +15,8 @@ from sqlglot.generators.duckdb import DuckDBGenerator
 from spojoin.errors import QueryError
 from spojoin.model import JoinKind
 from spojoin.query.asof_clauses import AsofClauses
+from spojoin.query.foreign import foreign_words
+from spojoin.query.mended import Mended
 from spojoin.query.places import PlaceAt
 from spojoin.query.unread import arguments_fault
 
@@ -60,6 +62,8 @@ class Statement:
     nearest: of those the condition that says which is nearest, where that is known
     using: names of USING; is_turned: whether the sides stood the other way round
     group, having, qualify: the clauses as written
+    outer: where LEFT, RIGHT or FULL stands among the statement's characters, with OUTER
+    is_natural: whether it is NATURAL JOIN, whose equalities `conjuncts` hasn't got
     """
 
     left: JoinSide
@@ -76,6 +80,8 @@ class Statement:
     group: exp.Expression | None = None
     having: exp.Expression | None = None
     qualify: exp.Expression | None = None
+    is_natural: bool = False
+    outer: tuple[int, int] | None = None
 
     @property
     def is_asof(self) -> bool:
@@ -85,7 +91,7 @@ class Statement:
     @property
     def is_star(self) -> bool:
         """Whether it begins SELECT *."""
-        return [type(item) for item in self.columns] == [exp.Star] and not self.columns[0].args.get("except_")
+        return [type(item) for item in self.columns] == [exp.Star] and not any(self.columns[0].args.values())
 
 
 def parse_statement(
@@ -105,16 +111,14 @@ def parse_statement(
         joined = _of_exists(found, line_of)
         kept = [node for node in kept if node is not found]
     elif source is None or len(joins) != 1:
-        several = _SEVERAL if len(joins) > 1 else ""
-        raise QueryError(f"sql joins {1 + len(joins)} streams: expected two, {EXPECTED}{several}", line_of(select))
+        raise _not_two(joins, line_of(select))
     else:
-        joined = _joined(joins[0], line_of)
+        joined = _joined(joins[0], line_of, sql, where)
     left, right = _sides(_marked(_table(source.this, line_of), tables), joined, tables)
-    conjuncts = joined.conjuncts + _of_using(joined.using, left, right)
+    conjuncts = joined.conjuncts + _of_using(joined, left, right)
     _name_sides(select, joined.using, left)
     if joined.join is JoinKind.INNER and not joined.is_asof:
         conjuncts, kept = conjuncts + kept, []
-    clauses = {name: select.args.get(name) for name in ("group", "having", "qualify")}
     return Statement(
         left,
         right,
@@ -126,8 +130,15 @@ def parse_statement(
         asof=asof if joined.is_asof else None,
         using=tuple(each.name.lower() for each in joined.using),
         is_turned=joined.is_turned,
-        **clauses,
+        is_natural=joined.is_natural,
+        outer=_outer(sql, joined) if kept else None,
+        **{name: select.args.get(name) for name in ("group", "having", "qualify")},
     )
+
+
+def _not_two(joins: list[exp.Join], line: int) -> QueryError:
+    several = _SEVERAL if len(joins) > 1 else ""
+    return QueryError(f"sql joins {1 + len(joins)} streams: expected two, {EXPECTED}{several}", line)
 
 
 def _sides(source: JoinSide, joined: _Joined, tables: Collection[int]) -> tuple[JoinSide, JoinSide]:
@@ -164,6 +175,8 @@ def _select(sql: str, line_at: PlaceAt) -> exp.Select:
         first = error.errors[0] if error.errors else {}
         place = _place(sql, first)
         near = f" near '{first['highlight']}'" if first.get("highlight") else ""
+        if (found := foreign_words(sql, line_at(place))) is not None:
+            raise found from error
         fault = arguments_fault(sql, first, place, DIALECT) or f"sql can't be read{near}: expected {EXPECTED}"
         raise QueryError(fault, line_at(place)) from error
     except SqlglotError as error:
@@ -223,13 +236,26 @@ def _take_parts(select: exp.Select) -> None:
             node.replace(part)
 
 
+_OF_ALL = "is of all results, and these never end where streams go on: expected it where they are read, or over files"
+#: What takes the place of a clause for results that go on; over files and tables DuckDB runs the clause.
+_WAYS_OUT = {
+    "LIMIT": f"it {_OF_ALL}; QUALIFY ROW_NUMBER() OVER (PARTITION BY l ORDER BY r.a) <= 3 limits a row's partners",
+    "FETCH": f"it {_OF_ALL}; QUALIFY ROW_NUMBER() OVER (PARTITION BY l ORDER BY r.a) <= 3 limits a row's partners",
+    "OFFSET": f"it {_OF_ALL}",
+    "ORDER BY": f"it {_OF_ALL}; results come in the order of the rows that answer",
+    "DISTINCT": f"it {_OF_ALL}; SEMI JOIN gives each left row once",
+    "WITH": "expected one SELECT over two streams; a query may read another one's results as a stream",
+}
+
+
 def _check_clauses(select: exp.Select, line_of: LineOf) -> None:
     for name, value in select.args.items():
         if value and name not in _ALLOWED:
             at = value[0] if isinstance(value, list) else value
             line = line_of(at) if isinstance(at, exp.Expression) else line_of(select)
             clause = _CLAUSE_NAMES.get(name, name.rstrip("s_").upper())
-            raise QueryError(f"{clause} isn't supported: expected only {EXPECTED}", line)
+            way_out = _WAYS_OUT.get(clause, f"expected only {EXPECTED}")
+            raise QueryError(f"{clause} isn't supported: {way_out}", line)
 
 
 def _table(node: exp.Expression, line_of: LineOf) -> JoinSide:
@@ -258,6 +284,7 @@ class _Joined:
     is_asof: bool = False
     is_turned: bool = False
     using: tuple[exp.Identifier, ...] = ()
+    is_natural: bool = False
 
 
 _JOINS = {
@@ -272,32 +299,34 @@ _JOINS |= {"FULL": JoinKind.FULL, "FULL OUTER": JoinKind.FULL}
 _EXPECTED_JOINS = "JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, SEMI JOIN, ANTI JOIN or ASOF JOIN"
 
 
-def _joined(join: exp.Join, line_of: LineOf) -> _Joined:
+def _joined(join: exp.Join, line_of: LineOf, sql: str, where: exp.Expression | None) -> _Joined:
     right = _table(join.this, line_of)
     method, *kinds = [str(join.args.get(name) or "") for name in ("method", "side", "kind")]
     kind = " ".join(filter(None, kinds))
-    if kind not in _JOINS or method not in ("", "ASOF"):
+    if kind in ("LEFT SEMI", "LEFT ANTI"):
+        raise _without_left(kind, right, sql)
+    if kind not in _JOINS or method not in ("", "ASOF", "NATURAL"):
         written_as = " ".join(filter(None, (method, kind)))
         raise QueryError(f"{written_as} JOIN isn't supported: expected {_EXPECTED_JOINS}, each with ON", right.line)
-    condition, is_asof = join.args.get("on"), method == "ASOF"
-    using = tuple(join.args.get("using") or ()) if is_asof else ()
-    if (condition is None and not using) or kind == "CROSS":
-        raise QueryError("missing ON: expected predicates after it, such as ON l.a < r.a AND l.b > r.b", right.line)
-    is_turned = kind.startswith("RIGHT")
+    condition, is_asof, is_natural = join.args.get("on"), method == "ASOF", method == "NATURAL"
+    using, is_turned = tuple(join.args.get("using") or ()), kind.startswith("RIGHT")
+    if (using or is_natural) and _JOINS[kind] is JoinKind.FULL:
+        raise QueryError("FULL JOIN gives back rows without a partner: expected ON l.a = r.a for each name", right.line)
+    if condition is None and not (using or is_natural):
+        _check_where(where, right, sql, may_lack=not is_asof and kind in ("CROSS", ""))
     if is_asof and (is_turned or _JOINS[kind] not in (JoinKind.INNER, JoinKind.LEFT)):
         raise QueryError(f"ASOF {kind} JOIN isn't supported: expected ASOF JOIN or ASOF LEFT JOIN", right.line)
     conjuncts = [] if condition is None else _conjuncts(condition, line_of)
-    return _Joined(right, conjuncts, _JOINS[kind], is_asof, is_turned, using)
+    return _Joined(right, conjuncts, _JOINS[kind], is_asof, is_turned, using, is_natural)
 
 
-def _of_using(using: tuple[exp.Identifier, ...], left: JoinSide, right: JoinSide) -> list[exp.Expression]:
-    """USING (sym, at) of an ASOF JOIN: equal, but for the last, which is the latest up to the left row's."""
+def _of_using(joined: _Joined, left: JoinSide, right: JoinSide) -> list[exp.Expression]:
+    """USING (sym, at): equal, but for the last of an ASOF JOIN, which is the latest up to the left row's."""
     pairs = [
-        [exp.column(name.copy(), exp.to_identifier(side.alias, quoted=True)) for side in (left, right)]
-        for name in using
+        [exp.column(name.copy(), exp.to_identifier(side.alias)) for side in (left, right)] for name in joined.using
     ]
     return [
-        (exp.EQ if number < len(pairs) - 1 else exp.GTE)(this=own, expression=other)
+        (exp.GTE if joined.is_asof and number == len(pairs) - 1 else exp.EQ)(this=own, expression=other)
         for number, (own, other) in enumerate(pairs)
     ]
 
@@ -308,6 +337,34 @@ def _name_sides(select: exp.Select, using: tuple[exp.Identifier, ...], left: Joi
     for column in select.find_all(exp.Column):
         if not column.table and column.name.lower() in names:
             column.set("table", exp.to_identifier(left.alias, quoted=True))
+
+
+def _check_where(where: exp.Expression | None, right: JoinSide, sql: str, *, may_lack: bool) -> None:
+    """QueryError where a join has neither ON nor, as CROSS JOIN and a comma may, conditions in WHERE."""
+    message = "missing ON: expected predicates after it, such as ON l.a < r.a AND l.b > r.b"
+    before = re.sub(r"(?i)cross\s+join$", ",", sql[: max(right.place, 0)].rstrip())
+    if where is None or not may_lack:
+        raise QueryError(message, right.line)
+    if before[-4:].upper() == "JOIN":
+        start = next(token.start for token in sqlglot.tokenize(sql, dialect=DIALECT) if token.text.upper() == "WHERE")
+        raise Mended(message, right.line, [(start, start + len("WHERE"), "ON")])
+
+
+def _without_left(kind: str, right: JoinSide, sql: str) -> QueryError:
+    """The mistake of LEFT SEMI JOIN, put right."""
+    tokens = [token for token in sqlglot.tokenize(sql, dialect=DIALECT) if token.start < right.place]
+    left = next(token for token in reversed(tokens) if token.text.upper() == "LEFT")
+    follows = left.end + 1 + len(sql[left.end + 1 :]) - len(sql[left.end + 1 :].lstrip())
+    message = f"{kind} JOIN is spelled without LEFT, whose rows it gives in any case"
+    return Mended(message, right.line, [(left.start, follows, "")])
+
+
+def _outer(sql: str, joined: _Joined) -> tuple[int, int] | None:
+    if joined.is_asof or joined.join not in (JoinKind.LEFT, JoinKind.FULL):
+        return None
+    tokens = [token for token in sqlglot.tokenize(sql, dialect=DIALECT) if token.start < joined.right.place]
+    words = [token for token in tokens[-4:] if token.text.upper() in ("LEFT", "RIGHT", "FULL", "OUTER")]
+    return (words[0].start, words[-1].end + 1) if words else None
 
 
 def _exists(conjuncts: list[exp.Expression]) -> exp.Expression | None:

@@ -22,7 +22,7 @@ def split_tables(sql: str, line_at: PlaceAt) -> tuple[str, frozenset[int]]:
         raise QueryError(f"sql: {error}: expected closed quotes and comments", line_at(0)) from error
     found = []
     for k, token in enumerate(tokens[:-1]):
-        if k > 0 and token.text.upper() == "TABLE" and tokens[k - 1].text.upper() in ("FROM", "JOIN"):
+        if k > 0 and token.text.upper() == "TABLE" and tokens[k - 1].text.upper() in ("FROM", "JOIN", ","):
             name = _named(tokens[k + 1 : k + 4], line_at(token.start))
             sql = _blanked(_blanked(sql, token.start, tokens[k + 1].end), tokens[k + 3].start, tokens[k + 3].end)
             found.append(name.start)

@@ -168,12 +168,10 @@ REFUSED = {
         f"SELECT l.id {SIDES} ON l.price < r.bid QUALIFY true {WINDOW}",
     ],
     "a third table": [f"SELECT l.id {SIDES} ON l.price < r.bid JOIN trades AS t ON l.id = t.id {WINDOW}"],
-    "USING without ASOF, NATURAL, a comma for JOIN": [
-        f"SELECT l.id {SIDES} USING (id) {WINDOW}",
-        f"SELECT l.id FROM trades AS l NATURAL JOIN quotes AS r {WINDOW}",
-        f"SELECT l.id FROM trades AS l, quotes AS r WHERE l.price < r.bid {WINDOW}",
+    "USING and NATURAL with FULL JOIN": [
+        f"SELECT l.id {FULL} USING (id) {WINDOW}",
+        f"SELECT l.id FROM trades AS l NATURAL FULL JOIN quotes AS r {WINDOW}",
     ],
-    "`* EXCLUDE (a)`": [f"SELECT * EXCLUDE (id) {SIDES} ON l.price < r.bid {WINDOW}"],
     "only residual conditions": [f"SELECT l.id {SIDES} ON l.price + r.bid > 3 {WINDOW}"],
 }
 

@@ -1,0 +1,129 @@
+"""What other dialects say: accepted where its meaning is certain, else refused with a statement that runs instead."""
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import spojoin
+from spojoin.errors import QueryError
+
+A = pa.table({"id": [1, 2, 3, 4], "k": ["x", "y", "x", "z"], "v": [1, 2, 3, 4], "n": [1, None, 3, 4]})
+B = pa.table({"id": [5, 6, 7, 8], "k": ["x", "x", "y", "q"], "v": [0, 2, 2, 9], "w": [1.0, 2.0, None, 4.0]})
+
+ACCEPTED = [
+    "SELECT l.id, r.w FROM a AS l FULL OUTER JOIN b AS r ON l.v < r.v WHERE r.w > 1",
+    "SELECT l.id, r.w FROM a AS l LEFT JOIN b AS r ON l.v < r.v WHERE r.w > 1",
+    "SELECT l.id, r.id AS other FROM a AS l CROSS JOIN b AS r WHERE l.v < r.v AND l.id > 1",
+    "SELECT l.id, r.id AS other FROM a AS l, b AS r WHERE l.v < r.v AND l.k = r.k",
+    "SELECT l.id, r.w FROM a AS l JOIN b AS r USING (k)",
+    "SELECT k, v, l.id, r.w FROM a AS l LEFT JOIN b AS r USING (k, v)",
+    "SELECT K, l.n, r.w FROM a AS l RIGHT JOIN b AS r USING (k)",
+    "SELECT l.id FROM a AS l ANTI JOIN b AS r USING (k, v)",
+    "SELECT l.n, r.w FROM (SELECT k, v, n FROM a) AS l NATURAL JOIN (SELECT k, w FROM b) AS r",
+]
+
+
+def by_duckdb(statement):
+    with duckdb.connect() as connection:
+        connection.register("a", A)
+        connection.register("b", B)
+        return sorted(connection.sql(statement).fetchall(), key=str)
+
+
+def by_spojoin(statement):
+    found = spojoin.sql(statement, a=A, b=B).to_arrow()
+    return sorted((tuple(row) for row in zip(*(column.to_pylist() for column in found.columns), strict=True)), key=str)
+
+
+@pytest.mark.parametrize("statement", ACCEPTED)
+def test_what_has_one_meaning_is_accepted(statement):
+    assert by_spojoin(statement) == by_duckdb(statement)
+
+
+def test_a_star_gives_a_column_of_using_once():
+    statement = "SELECT * FROM a AS l JOIN b AS r USING (k)"
+    names = spojoin.sql(statement, a=A, b=B).to_arrow().column_names
+    assert names == ["l_id", "k", "l_v", "n", "r_id", "r_v", "w"]
+    assert by_spojoin(statement) == by_duckdb(statement)
+
+
+@pytest.mark.parametrize(
+    ("star", "names"),
+    [
+        ("l.* EXCLUDE (k, N)", ["id", "v"]),
+        ("r.* REPLACE (r.w * 2 AS w)", ["id", "k", "v", "w"]),
+        ("* EXCLUDE (id, v, k)", ["n", "w"]),
+    ],
+)
+def test_a_star_without_some_columns_or_with_others_values(star, names):
+    statement = f"SELECT {star} FROM a AS l JOIN b AS r ON l.v < r.v"
+    assert spojoin.sql(statement, a=A, b=B).to_arrow().column_names == names
+    assert by_spojoin(statement) == by_duckdb(statement)
+
+
+def test_a_star_names_a_column_that_it_hasnt_got():
+    with pytest.raises(QueryError, match=r"unknown column 'kk': .* did you mean 'k'"):
+        by_spojoin("SELECT l.* EXCLUDE (kk) FROM a AS l JOIN b AS r ON l.v < r.v")
+
+
+REFUSED = {
+    "SELECT l.id, r.w FROM a AS l JOIN b AS r WHERE l.v < r.v": "SELECT l.id, r.w FROM a AS l JOIN b AS r ON l.v < r.v",
+    "SELECT l.id FROM a AS l LEFT SEMI JOIN b AS r ON l.v < r.v": "SELECT l.id FROM a AS l SEMI JOIN b AS r ON l.v < r.v",  # noqa: E501
+    "SELECT l.id FROM a AS l left anti JOIN b AS r ON l.v < r.v": "SELECT l.id FROM a AS l anti JOIN b AS r ON l.v < r.v",  # noqa: E501
+    "SELECT STRAIGHT_JOIN l.id FROM a AS l JOIN b AS r ON l.v < r.v": "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v",  # noqa: E501
+    "SELECT l.id FROM a AS l STRAIGHT_JOIN b AS r ON l.v < r.v": "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v",
+    "SELECT l.id FROM a AS l INNER LOOKUP JOIN b AS r ON l.v < r.v": (
+        "SELECT l.id FROM a AS l INNER JOIN b AS r ON l.v < r.v"
+    ),
+    "SELECT TOP 20 l.id FROM a AS l JOIN b AS r ON l.v < r.v;": "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v LIMIT 20;",  # noqa: E501
+    "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v AND r.k < l.id": (
+        "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v AND CAST(r.k AS BIGINT) < l.id"
+    ),
+}
+
+
+@pytest.mark.parametrize(("statement", "instead"), REFUSED.items())
+def test_a_refusal_gives_the_statement_put_right_which_runs(statement, instead):
+    with pytest.raises(QueryError) as refused:
+        by_spojoin(statement)
+    assert refused.value.instead == instead
+    assert str(refused.value).endswith(f"write: {instead}")
+    if "CAST" not in instead:
+        assert by_spojoin(instead) == by_duckdb(instead)
+
+
+@pytest.mark.parametrize(
+    ("join", "condition", "instead"),
+    [("LEFT", "r.w > 1", "INNER"), ("FULL OUTER", "r.w > 1", "RIGHT"), ("FULL", "l.v > 1", "LEFT"),
+     ("LEFT", "coalesce(r.w, 5) > 1", None)],
+)  # fmt: skip
+def test_where_that_no_null_passes_makes_less_of_an_outer_join_of_streams(join, condition, instead):
+    schema = {"v": "long", "w": "double"}
+    statement = f"SELECT l.v, r.w FROM a AS l {{}} JOIN b AS r ON l.v < r.v WHERE {condition} "
+    statement += "WINDOW AS (SLIDE INTERVAL '1' ON '9') EMIT ON CLOSE"
+    with pytest.raises(QueryError) as refused:
+        spojoin.Join(statement.format(join), {"a": schema, "b": schema})
+    assert refused.value.instead == (instead and statement.format(instead))
+
+
+def test_a_group_on_a_stream_is_the_row():
+    schema = {"id": "long", "v": "long"}
+    statement = "SELECT l.id, COUNT(*) AS n FROM a AS l JOIN TABLE(b) AS r ON l.v < r.v GROUP BY {} HAVING COUNT(*) > 1"
+    with pytest.raises(QueryError) as refused:
+        spojoin.Join(statement.format("l.id, l.v"), {"a": schema, "b": schema})
+    assert refused.value.instead == statement.format("l")
+    with spojoin.Join(refused.value.instead, {"a": schema, "b": schema}) as join:
+        assert join.query.grouped is not None
+
+
+def test_a_path_without_quotes_is_quoted():
+    with pytest.raises(QueryError) as refused:
+        by_spojoin("SELECT l.id FROM taxi.csv AS l JOIN b AS r ON l.v < r.v")
+    assert refused.value.instead == "SELECT l.id FROM 'taxi.csv' AS l JOIN b AS r ON l.v < r.v"
+
+
+def test_an_address_is_written_as_a_number():
+    with pytest.raises(QueryError, match="INET is an extension") as refused:
+        by_spojoin("SELECT l.id FROM a AS l JOIN b AS r ON CAST(l.k AS INET) >= CAST(r.k AS INET)")
+    number = str(refused.value).split("as a number: ")[1].replace("l.k", "'10.1.2.3'")
+    assert duckdb.sql(f"SELECT {number}").fetchall() == [(10 * 256**3 + 1 * 256**2 + 2 * 256 + 3,)]
