@@ -98,7 +98,8 @@ class Splitter:
         if clause is None:
             return "", []
         same = _names_of_items(text, names)
-        keys, hidden = [], []
+        keys: list[str] = []
+        hidden: list[str] = []
         for item in listed_items(self.text_at(clause.first + 1, clause.stop)):
             key, how = _key_and_direction(item)
             known = same.get(_plain(key)) or next((each for each in names if each.lower() == _plain(key)), None)
@@ -201,7 +202,8 @@ class Splitter:
             return [], []
         if len(self.select.sources) == 1:
             return [self.text_at(where.first + 1, where.stop)], []
-        within, outside = [], []
+        within: list[str] = []
+        outside: list[str] = []
         for first, stop in _conjuncts(self.select.words, where):
             (within if self._is_within(first, stop) else outside).append(self.text_at(first, stop))
         if outside and "window" in self.select.clauses and self._join_words() <= {"JOIN", "INNER"}:
@@ -348,7 +350,7 @@ def _aggregates(node: exp.Expression) -> bool:
     return any(_aggregates_itself(each) for each in node.walk() if not isinstance(each.parent, exp.Window))
 
 
-def _aggregates_itself(node: exp.Expression) -> bool:
+def _aggregates_itself(node: exp.Expr) -> bool:
     return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and _is_aggregate(node.name))
 
 

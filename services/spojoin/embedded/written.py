@@ -185,7 +185,8 @@ class Select:
         return stop, is_behind or words.kind(stop) in _SETS
 
     def _clauses(self) -> dict[str, Clause]:
-        words, heads = self.words, {}
+        words = self.words
+        heads: dict[str, int] = {}
         for k in words.at(self.level, self.first + 1, self.stop):
             name = self._head(k)
             if name is not None:

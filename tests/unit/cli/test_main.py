@@ -52,7 +52,7 @@ def test_the_schema_of_a_file_is_printed_as_a_query_takes_it(folder):
     printed = "".join(f"    {line}\n" for line in shown.output.splitlines())
     text = QUERY.replace("  s: {schema: {a: int}}\n", f"  s:\n{printed}").replace("l.a > r.a", "l.price > r.price")
     types = {name: str(kind) for name, kind in parse_query(text).streams[0].schema.items()}
-    assert types == {"price": "double", "a b": "long", "at": "timestamp"}
+    assert types == {"price": "double", "a b": "long", "at": "timestamptz"}
     assert "# column 'tags' holds objects or arrays" in shown.output
 
 
@@ -99,7 +99,7 @@ def test_validate_and_explain(folder):
         (["run", "q.yaml", "-i", "s=s.csv", "-o", "no/folder/x.jsonl"], "there is no folder no/folder; make it"),
         (["explain", "q.yaml", "--sample", "other=s.csv"], "no such file"),
         (["service", "rooter"], "unknown role 'rooter': expected router, "),
-        (["up", "q.yaml", "--results", "xml"], "--results xml: expected one of frames, json"),
+        (["up", "q.yaml", "--results", "xml"], "--results xml: expected frames, json, avro or json-schema"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_status_2(folder, arguments, sentence):
