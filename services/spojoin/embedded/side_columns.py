@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -106,12 +105,11 @@ def check_named(sides: Sequence[SideSource], *options: Mapping[str, object]) -> 
 def check_orders(
     statement: Statement, sides: Sequence[SideSource], found: Sequence[InferredSchema], csv: Mapping[str, CsvOptions]
 ) -> None:
-    """QueryError where the order of texts is asked for that are numbers or times as an option would read them."""
+    """QueryError where the statement orders texts that an option would read as numbers or times."""
     for number, name in ordered_texts(statement, found):
         side = sides[number]
         for hint in _hints_of(side, [name], csv):
-            way = shlex.quote(f"{name}=string")
-            raise QueryError(f"{hint}; or say --schema {way} to compare them as texts", side.side.line)
+            raise QueryError(hint, side.side.line)
 
 
 @contextmanager

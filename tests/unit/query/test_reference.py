@@ -200,7 +200,7 @@ def test_the_error_that_is_shown():
     assert str(caught.value) == shown
 
 
-OF_STREAMS = {"schema", "query", "time", "key", "envelope"}
+OF_STREAMS = {"schema", "query", "time", "key", "csv", "envelope"}
 
 
 def test_options_are_those_of_the_page():
@@ -227,6 +227,6 @@ def test_bounds_of_event_times(row):
 
 
 def test_the_query_file_is_valid():
-    with_table, of_interval = [parse_query(each) for each in BLOCKS if each.startswith("name:")]
+    of_interval, with_table = [parse_query(each) for each in BLOCKS if each.startswith("name:")]
     assert with_table.has_table
     assert of_interval.interval is not None
