@@ -60,8 +60,7 @@ def serve(options: UpOptions, console: Console) -> None:
     _check_named(options, settings)
     with _until_interrupted(console), ExitStack() as stack:
         servers, broker = _servers(stack, options, console)
-        if broker is None:
-            stack.enter_context(OnlyOne(KafkaConfig(servers.bootstrap, settings.kafka_properties()), query.name))
+        stack.enter_context(OnlyOne(KafkaConfig(servers.bootstrap, settings.kafka_properties()), query.name))
         notice = _quiet if console.is_terminal else _printer(console)
         try:
             with console.status("starting services"):
