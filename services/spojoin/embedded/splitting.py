@@ -13,6 +13,7 @@ from spojoin.embedded.written import TRAILING, Clause, Select, Source, Written, 
 from spojoin.errors import QueryError
 from spojoin.model import Selected
 from spojoin.query.operands import text_of
+from spojoin.suggest import unknown
 
 _ROWS = "SELECT * FROM {}"
 
@@ -166,7 +167,8 @@ class Splitter:
         star = _star_of(item)
         further = [f"{each.alias}.*" for each in self.select.sources[2:]] if alias is None else []
         sides = range(len(names.columns)) if side is None else [side]
-        return [each for k in sides for each in _columns_of(star, quoted(names.aliases[k]), names.columns[k])] + further
+        _check_star(star, [name for k in sides for name in names.columns[k]])
+        return [each for k in sides for each in _columns_of(star, names.aliases[k], names.columns[k])] + further
 
     def _further_joins(self, names: OuterNames) -> str:
         """What is joined with the results; USING names a column of either side."""
@@ -313,15 +315,25 @@ def _changes_star(node: exp.Expression) -> bool:
     return isinstance(star, exp.Star) and any(star.args.get(each) for each in ("except_", "replace", "rename"))
 
 
+def _check_star(star: exp.Star | None, names: Sequence[str]) -> None:
+    """QueryError where `*` leaves out, replaces or renames a column that isn't there."""
+    args = star.args if star is not None else {}
+    named = [each.name for each in args.get("except_") or []] + [each.alias for each in args.get("replace") or []]
+    named += [each.this.name for each in args.get("rename") or []]
+    known = {name.lower() for name in names}
+    if strange := next((name for name in named if name.lower() not in known), None):
+        raise QueryError(f"sql: {unknown('column', strange, dict.fromkeys(names))}")
+
+
 def _columns_of(star: exp.Star | None, alias: str, names: Sequence[str]) -> list[str]:
     """The items that `*` stands for."""
     args = star.args if star is not None else {}
-    left_out = {each.name.lower() for each in args.get("except_") or []}
+    left_out = {each.name.lower() for each in args.get("except_") or [] if each.table.lower() in ("", alias.lower())}
     replaced = {each.alias.lower(): each.sql(dialect="duckdb") for each in args.get("replace") or []}
     renamed = {each.this.name.lower(): each.alias for each in args.get("rename") or []}
     found = []
     for name in (each for each in names if each.lower() not in left_out):
-        column = f"{alias}.{quoted(name)}"
+        column = f"{quoted(alias)}.{quoted(name)}"
         again = f"{column} AS {quoted(renamed[name.lower()])}" if name.lower() in renamed else column
         found.append(replaced.get(name.lower(), again))
     return found

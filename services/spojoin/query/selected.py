@@ -82,13 +82,17 @@ def _of_star(star: exp.Star, uses: Sequence[Use], scope: Scope) -> list[Selected
     """The columns that a star gives: but those of EXCLUDE, and with the values of REPLACE."""
     if star.args.get("rename"):
         raise QueryError(f"'{written(star)}': expected the columns by name, each with AS", scope.line_of(star))
-    left_out = {each.name.lower() for each in star.args.get("except_") or ()}
+    left_out = dict.fromkeys((each.name.lower(), each.table.lower()) for each in star.args.get("except_") or ())
     replaced = {each.alias.lower(): each.this for each in star.args.get("replace") or ()}
     known = {use.name.lower(): None for use in uses}
-    if strange := next((name for name in (*left_out, *replaced) if name not in known), None):
+    if strange := next((name for name in (*(name for name, _ in left_out), *replaced) if name not in known), None):
         raise QueryError(unknown("column", strange, known), scope.line_of(star))
-    kept = [use for use in uses if use.name.lower() not in left_out]
+    kept = [use for use in uses if not any((use.name.lower(), of) in left_out for of in ("", _alias(use, scope)))]
     return [_selected(use, replaced.get(use.name.lower()), scope) for use in kept]
+
+
+def _alias(use: Use, scope: Scope) -> str:
+    return scope.aliases[use.side].lower()
 
 
 def _selected(use: Use, value: exp.Expression | None, scope: Scope) -> Selected:

@@ -53,6 +53,7 @@ def test_a_star_gives_a_column_of_using_once():
         ("l.* EXCLUDE (k, N)", ["id", "v"]),
         ("r.* REPLACE (r.w * 2 AS w)", ["id", "k", "v", "w"]),
         ("* EXCLUDE (id, v, k)", ["n", "w"]),
+        ("* EXCLUDE (l.id, r.id, l.v, k)", ["n", "v", "w"]),
     ],
 )
 def test_a_star_without_some_columns_or_with_others_values(star, names):
