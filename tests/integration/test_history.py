@@ -323,7 +323,7 @@ MISTAKES = {
     "nested": (
         {"order_by": "id"},
         lambda f: f.withColumn("miles", functions.array("miles")),
-        "'l.miles' is of type list<element: double>, which statements only pass on",
+        "'l.miles' is of type list<element: double>, which statements can only carry to the results",
     ),
     "a part that nobody knows": (
         {"order_by": "id"},

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from spojoin.embedded.run import RunProgress
 
 
-COMPILING = "compiling, once for each kind of statement; 'spojoin warm-up' compiles all ahead"
+COMPILING = "compiling, once for each kind of statement; 'spojoin warm-up' compiles everything ahead"
 
 
 @contextmanager

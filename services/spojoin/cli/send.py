@@ -130,8 +130,8 @@ def check_files(query: Query, paths: Mapping[str, Path]) -> None:
             raise ConfigurationError(f"--input {name}={paths[name]}: {unknown('stream', name, names)}")
     if query.has_table and query.streams[-1].name in paths:
         raise ConfigurationError(
-            f"{query.streams[-1].name} is a table, of whose messages the keys count: "
-            "write them with a producer of yours"
+            f"{query.streams[-1].name} is a table, and the keys of its messages count: "
+            "write them with your own producer"
         )
     check_no_envelope(query)
     check_no_results(query, paths)
@@ -259,5 +259,5 @@ def _why(sent: Sent, query: str) -> str:
         held_by = " and ".join(sent.held_by)
         return f"event time waits for {held_by}; send its rows, or end it with `spojoin send {query} --end`"
     if sent.ended is None:
-        return "they may be taken once later rows come; `spojoin send --end` says that none do"
-    return "nothing has moved for a while; `spojoin status` says whether the services run, and what they wait for"
+        return "they wait for later rows; `spojoin send --end` promises that none come"
+    return "nothing has moved for a while; `spojoin status` shows whether the services run, and what they wait for"

@@ -360,7 +360,9 @@ class _Taken:
             if given and given not in known:
                 raise QueryError(unknown("stream or file", given, dict.fromkeys(known)))
         if unused:
-            raise QueryError(f"table {unused[0]!r} isn't used by the statement: expected FROM or JOIN of it")
+            raise QueryError(
+                f"table {unused[0]!r} isn't used by the statement: name it in FROM or JOIN, or don't give it"
+            )
 
     def _text(self, first: int, stop: int) -> str:
         """Some words as they are now."""

@@ -92,7 +92,7 @@ def _check_text(what: str, path: Path, head: bytes, first: str = "") -> None:
     if found is not None:
         raise ConfigurationError(f"{what} holds {found.name}, whatever its ending says; {first}{_advice(found, path)}")
     if _PAGE.match(head):
-        advice = f"{first}look what it says: a download that failed often gives a page"
+        advice = f"{first}open it: a failed download often leaves an error page"
         raise ConfigurationError(f"{what} holds a web page, whatever its ending says; {advice}")
     if path.suffix.lower() in CSV_SUFFIXES and head.lstrip().startswith(b"{"):
         advice = f"{first}name it {path.with_suffix('.jsonl')}"

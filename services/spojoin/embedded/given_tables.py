@@ -35,7 +35,7 @@ class ReadOnce:
         first = next(_pieces(rows), None)
         if first is None:
             raise BadData(
-                f"the {_kind(rows)} {name!r} gives no rows, which would tell its columns: it is empty, or has been "
+                f"the {_kind(rows)} {name!r} gives no rows, so its columns are unknown: it is empty, or has been "
                 "read before"
             )
         table = table_of(first, f"{name}[0]")
@@ -47,8 +47,8 @@ class ReadOnce:
         pieces, self._pieces = self._pieces, None
         if pieces is None:
             raise BadData(
-                f"{self.name!r} has been read, and a reader or generator can be read once: keep the results as a "
-                "table, results.to_arrow(), or give the rows as one, such as reader.read_all()"
+                f"{self.name!r} has been read, and a reader or generator can be read once: keep the results, "
+                "as by results.to_arrow(), or give the rows as one table, as by reader.read_all()"
             )
         return pieces
 
@@ -87,7 +87,7 @@ def _given(name: str, rows: Any) -> object:  # noqa: ANN401  (any argument)
 def _in_one(name: str, pieces: Sequence[Any]) -> pa.Table:
     """The pieces of a list as one table, whose types hold the values of all."""
     if not pieces:
-        raise BadData(f"{name} is an empty list, which tells no columns: expected a table, which may have no rows")
+        raise BadData(f"{name} is an empty list, so its columns are unknown: give a table, even one without rows")
     found = [table_of(piece, f"{name}[{number}]") for number, piece in enumerate(_pieces(iter(pieces)))]
     for number, table in enumerate(found):
         if set(table.column_names) != set(found[0].column_names):

@@ -99,11 +99,17 @@ def _example(report: Mapping[str, Any], reason: str) -> str:
 
 def _late_advice(late_by_us: int, query: Query, door: Door) -> str:
     """What to tell the door, or do to the input, where times run back."""
-    ways = ["sort the input by its time" if door.goes_on else "say none, so that rows are sorted by their time"]
+    ways = [
+        "sort the input by its time"
+        if door.goes_on
+        else "leave the lateness out, so that rows are sorted by their time"
+    ]
     if door.has_order and query.is_self and not query.window.is_time and query.interval is None:
         ways.insert(0, "say 'order: arrival' to take rows as they come")
     if 0 < late_by_us <= LENGTH_US_MAX:
-        ways.insert(0, f"times run back: say {door.lateness.format(duration(late_by_us))} to take all these")
+        ways.insert(
+            0, f"times run backwards: say {door.lateness.format(duration(late_by_us))} to take all of these rows"
+        )
     return ", or ".join(ways)
 
 

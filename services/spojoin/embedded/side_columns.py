@@ -90,7 +90,7 @@ def _csv_of(source: object, names: Sequence[str], csv: Mapping[str, CsvOptions])
     if form is None or _is_text(source, CSV_DELIMITERS):
         return form or AS_THE_PAGE_SAYS
     if "" not in csv:
-        raise ConfigurationError(f"csv of {names[0]}: it is no CSV file: expected a name in .csv or .tsv")
+        raise ConfigurationError(f"csv of {names[0]}: it isn't a CSV file: expected a name that ends with .csv or .tsv")
     return AS_THE_PAGE_SAYS
 
 

@@ -55,7 +55,7 @@ def _address(text: str, whole: str, option: str) -> tuple[str, int]:
     if "://" in text and not text.upper().startswith(("PLAINTEXT://", "SSL://", "SASL_")):
         bare = text.split("://", 1)[1].rstrip("/")
         raise ConfigurationError(
-            f"{option} {whole}: Kafka speaks no HTTP or the like: expected HOST:PORT, such as {bare}"
+            f"{option} {whole}: Kafka isn't reached by HTTP or the like: expected HOST:PORT, such as {bare}"
         )
     found = _ADDRESS.fullmatch(text.split("://", 1)[-1])
     if found is None or int(found["port"]) > 65_535:
@@ -75,7 +75,7 @@ def _why_silent(host: str, port: int, *, asks: bool) -> str | None:
     try:
         with socket.create_connection((resolved[0], port), timeout=CONNECT_S) as connection:
             connection.settimeout(ANSWER_S)
-            return None if not asks or _is_kafka(connection) else "what listens there is no Kafka, or wants TLS"
+            return None if not asks or _is_kafka(connection) else "what listens there isn't Kafka, or expects TLS"
     except TimeoutError:
         return "the host doesn't answer"
     except OSError as error:

@@ -117,7 +117,7 @@ class Supervisor:
             if status == STATUS_FENCED:
                 raise ServiceError(
                     f"another process serves the same query on this Kafka and has taken the place of {name}: this one "
-                    "ends; serve a query once, or give one of both another name"
+                    "ends; serve a query once, or give one of the two another name"
                 )
             if running.restarts >= self._restarts_max:
                 raise ServiceError(

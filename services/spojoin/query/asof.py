@@ -191,7 +191,8 @@ def _ambiguous(statement: Statement, meant: Sequence[Inequality], scope: Scope) 
     assert statement.asof is not None
     return QueryError(
         f"ASOF JOIN may mean the nearest row by {' or by '.join(repr(text) for text in texts)}: MATCH_CONDITION says "
-        f"which, the others then choose among which rows; expected MATCH_CONDITION ({texts[0]}), or {others} before ON",
+        f"which, and the other conditions choose among which rows; expected MATCH_CONDITION ({texts[0]}), or {others} "
+        "before ON",
         scope.line_of(ordered[0].node),
         instead=statement.asof.matched_by(texts[0]),
     )

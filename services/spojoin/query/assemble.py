@@ -102,9 +102,9 @@ class ParsedStatement:
         """QueryError where left rows ask in a window, and the statement doesn't say when they answer."""
         if self.window is not None and self.said is None and self._asks_in_itself:
             raise QueryError(
-                "rows that ask may answer at two times in a WINDOW, EMIT ON ARRIVAL when they come, about the partners "
-                "before them alone, or EMIT ON CLOSE when the window has passed, about all: expected one of both at "
-                "the end",
+                "in a WINDOW this statement must say when rows answer: EMIT ON ARRIVAL, when a row comes, about its "
+                "earlier partners alone, or EMIT ON CLOSE, when its window has passed, about all partners; expected "
+                "one of the two at the end",
                 self.end,
                 instead=with_emit(self.text, EmitOn.CLOSE, self.line_at),
             )

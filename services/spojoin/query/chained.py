@@ -38,7 +38,7 @@ def results_of(query: Query, line: int) -> ResultColumns:
 def _declared(kind: ColumnType, name: str, query: Query, line: int) -> ColumnType:
     if kind.name is TypeName.CARRIED:
         raise QueryError(
-            f"column '{name}' of query {query.name} is {kind}, which no stream's column can be; "
+            f"column '{name}' of query {query.name} is {kind}, and no stream's column can have this type; "
             f"expected CAST({name} AS ...) there, or here a schema with the other columns alone",
             line,
         )

@@ -109,7 +109,9 @@ def _column_names(value: object, what: str) -> tuple[str, ...]:
     names = tuple(each.strip() for each in _words(value, what))
     repeated = next((name for name in names if names.count(name) > 1 or not name), None)
     if repeated is not None:
-        raise ConfigurationError(f"{what}: expected a name of its own for each column, and {repeated!r} is none")
+        raise ConfigurationError(
+            f"{what}: expected a different name for each column, but {repeated!r} is repeated or empty"
+        )
     return names
 
 

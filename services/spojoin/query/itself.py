@@ -24,8 +24,8 @@ def note_of_itself(query: Query, name: str) -> str | None:
         return None
     how = "are" if all(found) else "may be"
     return (
-        f"no row is paired with itself, though all conditions {how} true of it: a stream joined with itself finds its "
-        f"other rows, JOIN TABLE({name}) all, the row itself among them"
+        f"no row is paired with itself, though all conditions {how} true of it: in a self join a row meets only "
+        f"other rows; JOIN TABLE({name}) pairs it with itself, too"
     )
 
 

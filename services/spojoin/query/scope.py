@@ -98,8 +98,8 @@ class Scope:
 
         if not is_evaluated(use.type):
             raise QueryError(
-                f"'{written(node)}' is {use.type}, which statements only pass on: expected it alone in the select "
-                f"list; to compute with it, cast it in the data{_WIDEST.get(str(use.type), '')}",
+                f"'{written(node)}' is {use.type}, which statements can only carry to the results: expected it alone "
+                f"in the select list; to compute with it, cast it in the data{_WIDEST.get(str(use.type), '')}",
                 self.line_of(node),
             )
 

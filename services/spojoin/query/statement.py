@@ -236,7 +236,7 @@ def _take_parts(select: exp.Select) -> None:
             node.replace(part)
 
 
-_OF_ALL = "is of all results, and these never end where streams go on: expected it where they are read, or over files"
+_OF_ALL = "needs all results, and those of streams never end: expected where results are read, or over files"
 #: What takes the place of a clause for results that go on; over files and tables DuckDB runs the clause.
 _WAYS_OUT = {
     "LIMIT": f"it {_OF_ALL}; QUALIFY ROW_NUMBER() OVER (PARTITION BY l ORDER BY r.a) <= 3 limits a row's partners",
@@ -355,7 +355,7 @@ def _without_left(kind: str, right: JoinSide, sql: str) -> QueryError:
     tokens = [token for token in sqlglot.tokenize(sql, dialect=DIALECT) if token.start < right.place]
     left = next(token for token in reversed(tokens) if token.text.upper() == "LEFT")
     follows = left.end + 1 + len(sql[left.end + 1 :]) - len(sql[left.end + 1 :].lstrip())
-    message = f"{kind} JOIN is spelled without LEFT, whose rows it gives in any case"
+    message = f"{kind} JOIN is spelled without LEFT: it gives left rows in any case"
     return Mended(message, right.line, [(left.start, follows, "")])
 
 

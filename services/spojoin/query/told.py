@@ -44,7 +44,7 @@ def _told_wrongly(stream: Stream, name: str, told: str, text: str, ways: list[Co
     said = [_said(name, str(kind)) for kind in ways]
     meant = said[0] if len(said) == 1 else f"{said[0]} to read it as text, or {said[1]} to refuse such rows"
     return BadData(
-        f"{stream.name}: column '{name}' is {told} in the first rows, and a later one has {text!r}: say {meant}"
+        f"{stream.name}: column '{name}' is {told} in the first rows, but a later row has {text!r}: say {meant}"
     )
 
 

@@ -54,9 +54,9 @@ def check_ranks(text: str, parts: Sequence[tuple[str, ColumnType]], line: int) -
     ranked = next((part for part, kind in parts if kind.is_ranked), None)
     if ranked is not None:
         raise QueryError(
-            f"'{text}' orders '{ranked}', whose categories have an order of their own, not that of their text: say it, "
-            f"such as CASE {ranked} WHEN 'low' THEN 1 WHEN 'high' THEN 2 END, or compare texts by CAST({ranked} AS "
-            "VARCHAR)",
+            f"'{text}' orders '{ranked}', whose categories have an order of their own, not that of their text: say the "
+            f"order, such as CASE {ranked} WHEN 'low' THEN 1 WHEN 'high' THEN 2 END, or compare texts by "
+            f"CAST({ranked} AS VARCHAR)",
             line,
         )
 

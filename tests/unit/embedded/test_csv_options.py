@@ -204,7 +204,7 @@ def test_options_as_text(text, expected):
         ({"encoding": "utf8x"}, "unknown encoding 'utf8x'"),
         ({"header": "maybe"}, "expected true or false"),
         ({"skip": -1}, "expected a number of lines"),
-        ({"names": ["a", "a"]}, "expected a name of its own for each column, and 'a' is none"),
+        ({"names": ["a", "a"]}, "expected a different name for each column, but 'a' is repeated or empty"),
         ({"nullstr": 5}, "expected texts"),
     ],
 )
@@ -230,7 +230,7 @@ def test_names_of_inputs_and_columns_that_are_none(tmp_path):
         rows(path, csv={"b.csv": {"delim": ";"}})
     with pytest.raises(ConfigurationError, match=r"schema of .*: unknown column 'w': expected id or v"):
         rows(path, schema={str(path): {"w": "long"}})
-    with pytest.raises(ConfigurationError, match="csv of one: it is no CSV file"):
+    with pytest.raises(ConfigurationError, match="csv of one: it isn't a CSV file"):
         rows(path, csv={"one": {"delim": ";"}})
 
 

@@ -55,5 +55,5 @@ def test_files_are_not_sent_into_a_table(tmp_path):
         "name: q\nstreams: {s: {schema: {n: long}}}\ntables: {t: {topic: t, schema: {m: long}}}\n"
         "sql: SELECT l.n FROM s AS l JOIN t AS r ON l.n < r.m\n"
     )
-    with pytest.raises(ConfigurationError, match="t is a table, of whose messages the keys count"):
+    with pytest.raises(ConfigurationError, match="t is a table, and the keys of its messages count"):
         send_files(query, {"s": tmp_path / "s.csv", "t": tmp_path / "t.csv"}, load_settings(query_file=tmp_path / "q"))

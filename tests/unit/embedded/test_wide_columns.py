@@ -151,7 +151,7 @@ def test_expressions_name_them():
 def test_two_of_them_have_no_way_into_expressions(name):
     table = pa.table({"id": [1, 2], **EVERY})
     with pytest.raises(
-        QueryError, match=rf"'l\.{name}' is (decimal256\(76, 38\)|duration\[ns\]), which statements only"
+        QueryError, match=rf"'l\.{name}' is (decimal256\(76, 38\)|duration\[ns\]), which statements can only carry"
     ):
         spojoin.sql(
             f"SELECT l.id FROM rows AS l JOIN TABLE(rows) AS r ON l.id = r.id AND l.{name} = l.{name}", rows=table

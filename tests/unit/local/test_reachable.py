@@ -47,7 +47,10 @@ KAFKA = b"\0\0\0\x0a\0\0\0\x07\0\0\0\0\0\0"
 @pytest.mark.parametrize(
     ("bootstrap", "part"),
     [
-        ("http://localhost:9092", "Kafka speaks no HTTP or the like: expected HOST:PORT, such as localhost:9092"),
+        (
+            "http://localhost:9092",
+            "Kafka isn't reached by HTTP or the like: expected HOST:PORT, such as localhost:9092",
+        ),
         ("localhost", "expected HOST:PORT, such as localhost:9092"),
         ("localhost:99999", "expected HOST:PORT"),
         ("localhost:kafka", "expected HOST:PORT"),
@@ -74,7 +77,7 @@ def test_nobody_listens():
 
 def test_something_else_listens(listening):
     port = listening(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    with pytest.raises(ConfigurationError, match="what listens there is no Kafka, or wants TLS"):
+    with pytest.raises(ConfigurationError, match="what listens there isn't Kafka, or expects TLS"):
         check_kafka(f"127.0.0.1:{port}")
     check_kafka(f"127.0.0.1:{port}", {"security.protocol": "SSL"})  # the client says what is wrong there
 

@@ -54,7 +54,7 @@ def test_rows_that_ask_between_times_answer_on_close_unless_they_say_otherwise(f
 def test_rows_that_ask_in_a_window_say_when_they_answer(form: tuple[str, str, str], end: str) -> None:
     on = "l.at >= r.at" if form[1] == "ASOF " else "l.id < r.id"
     sql = statement(*form, on, f"WINDOW AS (SLIDE INTERVAL '1 s' ON '5 s'){end}")
-    with pytest.raises(QueryError, match=r"EMIT ON ARRIVAL when they come.* EMIT ON CLOSE when the window") as caught:
+    with pytest.raises(QueryError, match=r"EMIT ON ARRIVAL, when a row.* EMIT ON CLOSE, when its window") as caught:
         query(sql)
     assert caught.value.instead is not None
     assert query(caught.value.instead.strip()).emit is EmitOn.CLOSE
