@@ -40,7 +40,7 @@ class ValuelessRow:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """One array a column for each expression, n values each; failed rows hold NULL."""
+    """One array a column for each expression, n values each, NULL where it has none; failures: rows that lack one."""
 
     values: list[pa.Array]
     failures: list[ValuelessRow]
@@ -148,27 +148,36 @@ class DuckdbEvaluator:
         named = {self._apart.get(name, name): kind for name, kind in columns.items()}
         asked = [f"{_renamed(sql, self._apart)} AS e{k}" for k, sql in enumerate(sqls)]
         self._query = f"SELECT {', '.join(asked)} FROM {_source(named)}"
-        self._count = len(sqls)
+        self._alone = [f"SELECT {each} FROM {_source(named)}" for each in asked]
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._lock = threading.Lock()
 
     def __call__(self, columns: pa.Table) -> Evaluated:
         """The values of all expressions for n rows of the columns, which have `value_type`s."""
-        whole = self._tried(columns)
+        if not columns.num_rows:
+            return Evaluated([pa.nulls(0)] * len(self._alone), [])
+        whole = self._tried(columns, self._query)
         if not isinstance(whole, str):
             return Evaluated(whole, [])
-        return self._in_parts(columns, whole)
+        if len(self._alone) == 1:
+            return self._in_parts(columns, self._query, whole)
+        each = [self._by_itself(columns, query) for query in self._alone]
+        why = {failure.row: failure.why for found in reversed(each) for failure in found.failures}
+        return Evaluated([found.values[0] for found in each], [ValuelessRow(row, why[row]) for row in sorted(why)])
 
-    def _tried(self, columns: pa.Table) -> list[pa.Array] | str:
+    def _by_itself(self, columns: pa.Table, query: str) -> Evaluated:
+        """The values of one expression."""
+        whole = self._tried(columns, query)
+        return self._in_parts(columns, query, whole) if isinstance(whole, str) else Evaluated(whole, [])
+
+    def _tried(self, columns: pa.Table, query: str) -> list[pa.Array] | str:
         """The values; what the engine says where some row has none, or all together take too long or too much room."""
-        if not columns.num_rows:
-            return [pa.nulls(0)] * self._count
         with self._lock:
             connection = self._open()
             connection.register("given", self._told_apart(columns))
             try:
-                with watched(connection, self._query):
-                    found = connection.sql(self._query).to_arrow_table()
+                with watched(connection, query):
+                    found = connection.sql(query).to_arrow_table()
                 return [_whole(column) for column in found.columns]
             except duckdb.Error as error:
                 return sentence(error)
@@ -177,19 +186,19 @@ class DuckdbEvaluator:
             finally:
                 connection.unregister("given")
 
-    def _in_parts(self, columns: pa.Table, why: str) -> Evaluated:
-        """Divide the rows until each that fails stands alone."""
+    def _in_parts(self, columns: pa.Table, query: str, why: str) -> Evaluated:
+        """Divide the rows of one expression until each that fails stands alone."""
         count = columns.num_rows
         if count == 1:
-            return Evaluated([pa.nulls(1)] * self._count, [ValuelessRow(0, why)])
+            return Evaluated([pa.nulls(1)], [ValuelessRow(0, why)])
         size = -(-count // (2 if why != TOO_LONG else PARTS_OF_LONG))
-        parts = [self(columns.slice(start, size)) for start in range(0, count, size)]
+        parts = [self._by_itself(columns.slice(start, size), query) for start in range(0, count, size)]
         failures = [
             ValuelessRow(each.row + size * number, each.why)
             for number, part in enumerate(parts)
             for each in part.failures
         ]
-        return Evaluated([_joined(values) for values in zip(*(part.values for part in parts), strict=True)], failures)
+        return Evaluated([_joined([part.values[0] for part in parts])], failures)
 
     def _told_apart(self, columns: pa.Table) -> pa.Table:
         if not self._apart:

@@ -61,13 +61,26 @@ def test_a_row_that_takes_too_long_stands_alone():
     assert found.values[0][0].as_py() == found.values[0][3].as_py() == 19
 
 
+def test_a_value_that_is_missing_takes_no_other_expressions_value():
+    asked = ["CAST(s AS BIGINT)", "10 // i", "CAST(i AS VARCHAR) || s", "repeat(s, i)"]
+    table = pa.table({"i": pa.array([1, 2, HUGE, 4], pa.int64()), "s": ["7", "x", "8", "9"]})
+    found = DuckdbEvaluator(asked, COLUMNS)(table)
+    assert [each.to_pylist() for each in found.values] == [
+        [7, None, 8, 9],
+        [10, 5, 0, 2],
+        ["17", "2x", f"{HUGE}8", "49"],
+        ["7", "xx", None, "9999"],
+    ]
+    assert [each.row for each in found.failures] == [1, 2]
+
+
 def test_texts_that_fill_no_array_together_are_taken_apart(monkeypatch):
     evaluator = DuckdbEvaluator(["repeat(s, i)"], COLUMNS)
     tried, whole = evaluator._tried, []
 
-    def small(columns):
+    def small(columns, query):
         whole.append(columns.num_rows)
-        return tried(columns) if columns.num_rows <= 2 else "its value is too long"
+        return tried(columns, query) if columns.num_rows <= 2 else "its value is too long"
 
     monkeypatch.setattr(evaluator, "_tried", small)
     table = pa.table({"i": pa.array([1] * 5, pa.int64()), "s": ["ab"] * 5})
