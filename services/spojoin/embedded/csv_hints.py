@@ -42,6 +42,8 @@ _NULL_WORDS = (
     "#NULL!",
     "none",
 )
+#: Whole numbers as they are written; those of the hints are beyond a long.
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,37})")
 _SIGN = re.compile(r"^[-+]?\s*[$€£¥%]|[$€£¥%]\s*$")
 
 
@@ -75,6 +77,9 @@ def _way(name: str, values: pa.StringArray, options: CsvOptions) -> str | None:
                 said["thousands"] = "."
             return f"say {_all_said(said)}"
     texts = rest.to_pylist()
+    if texts and all(map(_WHOLE.fullmatch, texts)):
+        declared = shlex.quote(f"{name}=decimal(38,0)")
+        return f"say --schema {declared} (in Python schema={{'{name}': 'decimal(38,0)'}}) to compare them as numbers"
     if texts and all(map(_SIGN.search, texts)):
         return f"compute with the number in it, such as CAST(REPLACE({name}, '{_sign(texts[0])}', '') AS DOUBLE)"
     forms = [day + time for day, time in product(_DATES, _TIMES) if _all_are(texts, day + time)]

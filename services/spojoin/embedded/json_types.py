@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -10,6 +11,9 @@ from spojoin.model import ColumnType, TypeName
 from spojoin.query.guessed import guessed
 from spojoin.query.json_number import JsonNumber
 
+_TEXT = ColumnType(TypeName.STRING)
+_WIDE = ColumnType(TypeName.DECIMAL, precision=38)
+_WHOLE = re.compile(r"-?[0-9]{1,38}")
 _NUMBERS = (TypeName.LONG, TypeName.DOUBLE)
 _TIMES = (TypeName.DATE, TypeName.TIMESTAMP)
 
@@ -17,7 +21,8 @@ _TIMES = (TypeName.DATE, TypeName.TIMESTAMP)
 def json_type(values: Sequence[object]) -> ColumnType | None:
     """The type of a column's values, none of them nested; None where all are null.
 
-    Text is a date or a timestamp where all of it is, and never a number; values of several kinds are text.
+    Text is a date or a timestamp where all of it is, and never a number; values of several kinds are text. Whole
+    numbers beyond a long are decimals.
     """
     present = [value for value in values if value is not None]
     if not present:
@@ -27,4 +32,8 @@ def json_type(values: Sequence[object]) -> ColumnType | None:
     are_numbers = [isinstance(value, JsonNumber) for value in present]
     if any(isinstance(value, bool) for value in present) or len(set(are_numbers)) > 1:
         return ColumnType(TypeName.STRING)
-    return guessed(pa.array(present, pa.string()), _NUMBERS if are_numbers[0] else _TIMES)
+    if not are_numbers[0]:
+        return guessed(pa.array(present, pa.string()), _TIMES)
+    found = guessed(pa.array(present, pa.string()), _NUMBERS)
+    is_whole = found == _TEXT and all(_WHOLE.fullmatch(str(each)) for each in present)
+    return _WIDE if is_whole else found

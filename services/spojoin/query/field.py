@@ -27,6 +27,10 @@ BELOW_US = (
     "has digits below a microsecond, the finest that is compared: EPOCH_NS(...) in the statement compares them all, "
     "CAST(... AS TIMESTAMP) cuts them off"
 )
+_TEXT_BELOW_US = (
+    "has digits below a microsecond, the finest that is compared: where the schema calls the column a string, "
+    "EPOCH_NS(CAST(... AS TIMESTAMP_NS)) in the statement compares them all, CAST(... AS TIMESTAMP) cuts them off"
+)
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _EXACT_DIGITS = 10**15  # every decimal below it has a double of its own
 
@@ -100,7 +104,8 @@ def _said(reason: str, value: object, kind: ColumnType, name: str) -> str:
                 f"value {shown} {doubt_about(value if isinstance(value, int) else texts.read_number(str(value)), name)}"
             )
         case _ if kind.name is TypeName.TIMESTAMP and _is_moment(value):
-            return f"value {shown} {BELOW_US}"
+            is_finer_text = isinstance(value, str) and texts.is_finer(value.strip())
+            return f"value {shown} {_TEXT_BELOW_US if is_finer_text else BELOW_US}"
         case _:
             return f"value {shown} is not a {kind}"
 

@@ -1,4 +1,4 @@
-"""Types of columns without values, as of a file with a header alone: what a statement compares them with."""
+"""Types of columns without values, as of a file with a header alone, by what a statement does with them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,19 @@ from spojoin.query.statement import DIALECT, Statement, bare
 
 _ORDERS: tuple[type[exp.Expression], ...] = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
 _COMPARISONS: tuple[type[exp.Expression], ...] = (*_ORDERS, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.In)
+#: What takes numbers, or times and intervals, and tells the type of one operand by the other.
+_COMPUTATIONS: tuple[type[exp.Expression], ...] = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
+#: What is of numbers, whatever their type.
+_MEASURES: tuple[type[exp.Expression], ...] = (
+    exp.Sum,
+    exp.Avg,
+    exp.Median,
+    exp.Stddev,
+    exp.StddevPop,
+    exp.StddevSamp,
+    exp.Variance,
+    exp.VariancePop,
+)
 #: Expressions whose value has the type of their parts.
 _OF_PARTS = (exp.Paren, exp.Neg, exp.Abs, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Greatest, exp.Least, exp.Coalesce)
 _TIMESTAMP = ColumnType(TypeName.TIMESTAMP)
@@ -64,16 +77,20 @@ class _Uses:
         self._types: dict[Place, ColumnType] = {}
 
     def told(self) -> Mapping[Place, ColumnType]:
-        compared = _found(self._statement, _COMPARISONS)
-        before = -1
-        while before < len(self._types):
-            before = len(self._types)
-            for node in compared:
-                self._tell(node)
-        for node in compared:
+        compared, computed = (_found(self._statement, kinds) for kinds in (_COMPARISONS, _COMPUTATIONS))
+        for nodes in (compared, compared + computed):
+            self._tell_all(nodes)
+        for node in compared + computed + _found(self._statement, _MEASURES):
             if not isinstance(node, exp.EQ | exp.NEQ | exp.NullSafeEQ | exp.In):
                 self._types |= dict.fromkeys(self._open_in(node), _DOUBLE)
         return self._types
+
+    def _tell_all(self, nodes: Sequence[exp.Expression]) -> None:
+        before = -1
+        while before < len(self._types):
+            before = len(self._types)
+            for node in nodes:
+                self._tell(node)
 
     def _tell(self, node: exp.Expression) -> None:
         kind = next((kind for each in _operands(node) if (kind := self._type(each)) is not None), None)
