@@ -18,7 +18,7 @@ from spojoin.embedded.csv_reader import first_rows
 from spojoin.embedded.patterns import files_of
 from spojoin.embedded.readers import CSV_DELIMITERS, format_suffix
 from spojoin.model import ColumnType, CsvOptions, TypeName
-from spojoin.query.guessed import guessed
+from spojoin.query.guessed import guessed, wide_decimal
 
 #: Values of a column that are looked at.
 _VALUES_MAX = 200
@@ -42,8 +42,7 @@ _NULL_WORDS = (
     "#NULL!",
     "none",
 )
-#: Whole numbers as they are written; those of the hints are beyond a long.
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,37})")
+_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?")
 _SIGN = re.compile(r"^[-+]?\s*[$€£¥%]|[$€£¥%]\s*$")
 
 
@@ -77,15 +76,24 @@ def _way(name: str, values: pa.StringArray, options: CsvOptions) -> str | None:
                 said["thousands"] = "."
             return f"say {_all_said(said)}"
     texts = rest.to_pylist()
-    if texts and all(map(_WHOLE.fullmatch, texts)):
-        declared = shlex.quote(f"{name}=decimal(38,0)")
-        return f"say --schema {declared} (in Python schema={{'{name}': 'decimal(38,0)'}}) to compare them as numbers"
+    if (wide := wide_decimal(texts)) is not None:
+        declared = shlex.quote(f"{name}={wide}")
+        return f"say --schema {declared} (in Python schema={{'{name}': '{wide}'}}) to compare them as numbers"
+    if texts and all(map(_CLOCK.fullmatch, texts)):
+        return _way_of_clocks(name, texts)
     if texts and all(map(_SIGN.search, texts)):
         return f"compute with the number in it, such as CAST(REPLACE({name}, '{_sign(texts[0])}', '') AS DOUBLE)"
     forms = [day + time for day, time in product(_DATES, _TIMES) if _all_are(texts, day + time)]
     kinds = ["timestampformat" if "%H" in form or "%I" in form else "dateformat" for form in forms]
     ways = [_said(kind, form) for kind, form in zip(kinds, forms, strict=True)]
     return f"say {' or '.join(ways[:2])}" if ways else None
+
+
+def _way_of_clocks(name: str, texts: Sequence[str]) -> str | None:
+    """Times of day stand in order as texts where all hours have two digits."""
+    if all(text.index(":") == len("09") for text in texts):
+        return None
+    return f"compare the times of day in it, such as CAST({name} AS TIME)"
 
 
 def _number_options(options: CsvOptions) -> list[CsvOptions]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import pyarrow as pa
 
 from spojoin.model import ColumnType, TypeName
-from spojoin.query.guessed import guessed
+from spojoin.query.guessed import guessed, wide_decimal
 from spojoin.query.json_number import JsonNumber
 
 _TEXT = ColumnType(TypeName.STRING)
-_WIDE = ColumnType(TypeName.DECIMAL, precision=38)
-_WHOLE = re.compile(r"-?[0-9]{1,38}")
 _NUMBERS = (TypeName.LONG, TypeName.DOUBLE)
 _TIMES = (TypeName.DATE, TypeName.TIMESTAMP)
 
@@ -21,8 +18,8 @@ _TIMES = (TypeName.DATE, TypeName.TIMESTAMP)
 def json_type(values: Sequence[object]) -> ColumnType | None:
     """The type of a column's values, none of them nested; None where all are null.
 
-    Text is a date or a timestamp where all of it is, and never a number; values of several kinds are text. Whole
-    numbers beyond a long are decimals.
+    Text is a date or a timestamp where all of it is, and never a number; values of several kinds are text. Numbers
+    of more digits than a long or a double has are decimals.
     """
     present = [value for value in values if value is not None]
     if not present:
@@ -35,5 +32,4 @@ def json_type(values: Sequence[object]) -> ColumnType | None:
     if not are_numbers[0]:
         return guessed(pa.array(present, pa.string()), _TIMES)
     found = guessed(pa.array(present, pa.string()), _NUMBERS)
-    is_whole = found == _TEXT and all(_WHOLE.fullmatch(str(each)) for each in present)
-    return _WIDE if is_whole else found
+    return wide_decimal(map(str, present)) or found if found == _TEXT else found

@@ -6,7 +6,8 @@ identifiers of many digits and versions stay text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -29,6 +30,8 @@ _ZONE = r"(Z|z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _TIME_OF_DAY = "[T ]"
 _DIGIT = "[0-9]"
 _NAN = "^-?(?i:nan)$"
+_WRITTEN_OUT = re.compile(r"-?(0|[1-9][0-9]*)(?:\.([0-9]+))?")
+_DIGITS_MAX = 38
 
 
 def guessed(texts: pa.StringArray, among: Sequence[TypeName] = tuple(_SPELLINGS)) -> ColumnType | None:
@@ -41,6 +44,16 @@ def guessed(texts: pa.StringArray, among: Sequence[TypeName] = tuple(_SPELLINGS)
         return None
     found = ColumnType(next((name for name in among if _fits(values, name)), TypeName.STRING))
     return replace(found, zone=UTC) if found.name is TypeName.TIMESTAMP and _has_zone(values) else found
+
+
+def wide_decimal(texts: Iterable[str]) -> ColumnType | None:
+    """The decimal that holds numbers of more digits than a long or a double; None where it would have more than 38."""
+    found = [_WRITTEN_OUT.fullmatch(each) for each in texts]
+    parts = [match.groups("") for match in found if match is not None]
+    whole, fraction = (max((len(part[k]) for part in parts), default=0) for k in (0, 1))
+    if not parts or len(parts) < len(found) or whole + fraction > _DIGITS_MAX:
+        return None
+    return ColumnType(TypeName.DECIMAL, precision=_DIGITS_MAX, scale=fraction)
 
 
 def _has_zone(moments: pa.StringArray) -> bool:
