@@ -61,7 +61,7 @@ def query_file(statement: DrawnStatement, output: str | None) -> str:
 
 def by_join(statement: DrawnStatement) -> pa.Table:
     """The answer of `spojoin.Join` to the tables as wholes."""
-    with spojoin.Join(query_file(statement, "rows")) as join:
+    with spojoin.Join(query_file(statement, "rows"), max_rejects="100%") as join:
         found = [join.push(each.table, each.name) for each in statement.tables]
         return pa.concat_tables([*found, join.flush()])
 

@@ -90,7 +90,7 @@ def by_sql(statement: DrawnStatement) -> pa.Table:
     """The answer of `spojoin.sql`."""
     tables = {each.name: each.table for each in statement.tables}
     time = {"time": statement.time} if statement.time else {}
-    return spojoin.sql(statement.text, **time, **tables).to_arrow()
+    return spojoin.sql(statement.text, **time, **tables, max_rejects="100%").to_arrow()
 
 
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:

@@ -63,7 +63,7 @@ def test_json_in_csv_and_arrow_out(folder):
         (["-i", "trips=none-*.csv", "-o", "-"], "none-*.csv: no file fits this pattern"),
         (
             ["-i", "trips=-", "-o", "-", "--format", "xml"],
-            "--format xml: expected one of json, csv, parquet, arrow, table",
+            "--format xml: expected one of json, csv, parquet, arrow, table, jsonl, ndjson",
         ),
     ],
 )

@@ -75,11 +75,15 @@ WRONG = [
     joined("l.seq", "l.i < r.i AND trim(l.i::INTERVAL) = trim(r.s)"),
     joined("l.seq", "l.i < r.i AND 1 = 0"),
     joined("random() AS x", "l.i < r.i"),
-    joined("count(*) AS n", "l.i < r.i"),
     joined("l", "l.i < r.i"),
+    joined("l.seq", "l.i < r.i").replace("JOIN", "NATURAL JOIN"),
+]
+
+#: Over tables DuckDB answers them around the join; rows that are pushed have no end at which it could.
+ENDLESS = [
+    joined("count(*) AS n", "l.i < r.i"),
     joined("(SELECT 1) AS x", "l.i < r.i"),
     joined("l.seq", "l.i < r.i").replace("SELECT", "SELECT DISTINCT"),
-    joined("l.seq", "l.i < r.i").replace("JOIN", "NATURAL JOIN"),
 ]
 
 
@@ -90,8 +94,10 @@ def test_it_is_answered(text, answer):
     assert finding is None, f"{text}\n{finding.kind}: {finding.text}"
 
 
-@pytest.mark.parametrize("answer", [by_sql, by_join])
-@pytest.mark.parametrize("text", WRONG)
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [*((text, answer) for text in WRONG for answer in (by_sql, by_join)), *((t, by_join) for t in ENDLESS)],
+)
 def test_it_is_refused_in_a_sentence(text, answer):
     found = verdict(text, answer, must_answer=False)
     assert found.finding is None, f"{text}\n{found.finding.kind}: {found.finding.text}"
