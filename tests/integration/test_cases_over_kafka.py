@@ -24,7 +24,8 @@ def test_services_answer_what_was_sent(
     text, answer = query_text(case, case.statements[0], "case-" + case.name.replace("/", "-")), case.answer or []
     columns = list(answer[0])
     with served(cluster, tmp_path, text, 1, {}, columns=columns, packing="together") as running:
-        files = [f"--input={name}={file}" for name, file in names_of(case).items() if name in running.topics]
+        streams = {stream.name for stream in running.query.inputs if stream.table is None}
+        files = [f"--input={name}={file}" for name, file in names_of(case).items() if name in streams]
         sent = send(running, cluster, *files)
         assert sent.returncode == bool(case.rejected), sent.stdout + sent.stderr
         running.until(lambda: len(running.output.rows) >= len(answer), lambda: f"{running.output.rows}")
