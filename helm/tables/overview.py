@@ -107,8 +107,11 @@ _RATES = Row(
         ),
         lines(
             "Event time held",
-            "For how long rows have waited for an input that brings nothing, and for which one.",
-            (f"max by (stream, partition) ({pick('spojoin_event_time_held_seconds')})", "{{stream}} {{partition}}"),
+            "For how long rows have waited for an input that brings nothing, and for which one; 0 where none waits.",
+            (
+                f"max by (stream, partition) ({pick('spojoin_event_time_held_seconds')}) or vector(0)",
+                "{{stream}} {{partition}}",
+            ),
             unit="s",
         ),
         DashboardPanel(
