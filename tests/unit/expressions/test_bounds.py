@@ -55,7 +55,7 @@ def test_functions_that_compare_each_pair_of_characters_are_held():
 
 def test_a_row_that_takes_too_long_stands_alone():
     deep = "list_sum(list_transform(range(i), lambda x: list_sum(range(i + x))))"
-    found = evaluated(deep, [3, 3, 100_000, 3])
+    found = evaluated(deep, [3, 3, 60_000, 3])  # no range is longer than one row may be
     assert [each.row for each in found.failures] == [2]
     assert found.failures[0].why == f"it takes more than {SECONDS_MAX:g} s of processor time"
     assert found.values[0][0].as_py() == found.values[0][3].as_py() == 19
