@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 import spojoin
-from spojoin.errors import ConfigurationError
+from spojoin.errors import BadData, ConfigurationError
 from tests.support.statement_draw import DrawnStatement
 from tests.support.statement_oracle import Expected, StatementOracle
 from tests.support.statement_text import Refusable, Undecided
@@ -77,6 +77,10 @@ def judged(statement: DrawnStatement, oracle: StatementOracle, must_answer: bool
         found = answer(statement)
     except ConfigurationError as error:
         return _refused(str(error), expected, must_answer)
+    except BadData as error:
+        if "all rows were refused" not in str(error) or (isinstance(expected, Expected) and expected.rows):
+            return Verdict("crash", Finding("crash", str(error)))
+        return Verdict("empty")
     except Exception:  # noqa: BLE001 - whatever it is, it is a finding
         return Verdict("crash", Finding("crash", traceback.format_exc(limit=-4)))
     if isinstance(expected, Expected):

@@ -133,7 +133,8 @@ def _of_some_rows(parsed: ParsedStatement, read: _Read) -> BareStatement:
     """The statement over rows that meet in a window or an interval; over all where nothing bounds them."""
     right = parsed.statement.right
     try:
-        return _of_two(parsed, read, needs_time=not (read.is_one or right.is_table) or _is_bounded_by_time(parsed))
+        meets_by_time = not (read.is_one or right.is_table) or _is_bounded_by_time(parsed)
+        return _of_two(parsed, read, needs_time=meets_by_time or bool(read.options.times))
     except (Unbounded, NoEventTime):
         if not _may_mean_all_rows(parsed, read.options):
             raise

@@ -75,6 +75,7 @@ WRONG = [
     joined("l.seq", "l.i < r.i AND trim(l.i::INTERVAL) = trim(r.s)"),
     joined("l.seq", "l.i < r.i AND 1 = 0"),
     joined("random() AS x", "l.i < r.i"),
+    joined("l.seq || ( l.s AS s", "l.i < r.i"),
     joined("l", "l.i < r.i"),
     joined("l.seq", "l.i < r.i").replace("JOIN", "NATURAL JOIN"),
 ]
