@@ -67,20 +67,14 @@ def judged(statement: DrawnStatement, oracle: StatementOracle, must_answer: bool
     must_answer: whether the statement is of the grammar, so that a refusal is a finding too
     answer: asks the product
     """
-    try:
-        expected: Expected | str = oracle.expected(statement.text)
-    except Refusable as error:
-        expected = f"refuse: {error}"
-    except Undecided as error:
-        expected = f"undecided: {error}"
+    expected = _expected(statement, oracle)
     try:
         found = answer(statement)
     except ConfigurationError as error:
         return _refused(str(error), expected, must_answer)
     except BadData as error:
-        if "all rows were refused" not in str(error) or (isinstance(expected, Expected) and expected.rows):
-            return Verdict("crash", Finding("crash", str(error)))
-        return Verdict("empty")
+        is_right = "all rows were refused" in str(error) and not (isinstance(expected, Expected) and expected.rows)
+        return Verdict("empty") if is_right else Verdict("crash", Finding("crash", str(error)))
     except Exception:  # noqa: BLE001 - whatever it is, it is a finding
         return Verdict("crash", Finding("crash", traceback.format_exc(limit=-4)))
     if isinstance(expected, Expected):
@@ -88,6 +82,15 @@ def judged(statement: DrawnStatement, oracle: StatementOracle, must_answer: bool
     if expected.startswith("refuse"):
         return Verdict("accepted", Finding("accepted", f"{found.num_rows} rows; expected to {expected}"))
     return Verdict("undecided")
+
+
+def _expected(statement: DrawnStatement, oracle: StatementOracle) -> Expected | str:
+    try:
+        return oracle.expected(statement.text)
+    except Refusable as error:
+        return f"refuse: {error}"
+    except Undecided as error:
+        return f"undecided: {error}"
 
 
 def by_sql(statement: DrawnStatement) -> pa.Table:

@@ -81,8 +81,8 @@ def bare_statement(
 ) -> BareStatement:
     """The query that a statement means over tables, by name, and the files that it names. Raises ConfigurationError.
 
-    One table or file joined with itself is a stream in its order; two are ordered by event time. Where inputs end, and
-    nothing says which of their rows may meet, all do.
+    One table or file joined with itself is a stream in its order, unless its event time is named; two are ordered by
+    event time. Where inputs end, and nothing says which of their rows may meet, all do.
 
     line_at: the places of its characters, where they aren't those of `sql`
     """
