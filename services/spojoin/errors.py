@@ -4,7 +4,8 @@ SpoJoinError
 ├── ConfigurationError      wrong settings or a wrong query: ends the start with a one-sentence message
 │   └── QueryError          a mistake in a query file, with its line
 ├── BadData                 a message or record that can't be used: dead-lettered or refused, never retried
-│   └── WireError           bytes that are not a whole, unharmed record
+│   ├── WireError           bytes that are not a whole, unharmed record
+│   └── ToldWrongly         a value of another type than the first rows of its column suggest
 ├── Retryable               the outside world failed for now: wait and try again
 └── Stop                    this process must end
     └── Fenced              another instance has taken over this role
@@ -56,6 +57,10 @@ class BadData(SpoJoinError):
 
 class WireError(BadData):
     """Bytes that are truncated, altered, oversized or of another version."""
+
+
+class ToldWrongly(BadData):
+    """A value shows that the first rows of a file suggest a wrong type of its column; the text says how to declare it."""
 
 
 class Retryable(SpoJoinError):

@@ -715,6 +715,7 @@ class Query:
     where: which pairs are results, of those that an ASOF join chooses
     notes: what the statement's author may not expect, in sentences, each to be said once beside the answer
     idle_timeout_us: how long event time waits for an input without records, by their timestamps; None for ever
+    has_lateness: whether the lateness was given, zero too; else rows of inputs that end are sorted
     """
 
     name: str
@@ -740,6 +741,7 @@ class Query:
     where: PairExpression | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
     idle_timeout_us: int | None = None
+    has_lateness: bool = field(default=False, compare=False)
 
     @property
     def asks(self) -> bool:

@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from typing import TextIO, TypeGuard
 
 from spojoin.cli.extras import COMMAND, SPOJOIN, Installation
-from spojoin.errors import SpoJoinError
+from spojoin.errors import SpoJoinError, ToldWrongly
 
+#: Rows that can't be used as they are: too many were refused, or a column's type was told wrongly.
+STATUS_ROWS = 1
 #: Wrong settings, a wrong query, a failed start: what the user can correct.
 STATUS_MISTAKE = 2
 #: A shell reports a process that a signal ended by this plus the signal's number: 130 for Ctrl-C.
@@ -27,7 +29,7 @@ _WORDS_OF_THE_SYSTEM = (errno.ELOOP, errno.ENAMETOOLONG, errno.EIO, errno.EFBIG,
 def one_sentence(
     *, is_debug: bool, installation: Installation = SPOJOIN, plain: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Turns this package's errors, a full disk, a missing file or permission into one line on stderr and status 2.
+    """Turns this package's errors, a full disk, a missing file or permission into one line on stderr and a status.
 
     The error's notes, which say what became of the outputs, follow on separate lines. Where the reader of standard
     output has ended, as `head` does, the command ends without a word, with the status of a program that SIGPIPE ends.
@@ -44,7 +46,7 @@ def one_sentence(
         if is_debug or sentence is None:
             raise
         _say(installation.program, sentence, *notes_of(error))
-        raise SystemExit(STATUS_MISTAKE) from error
+        raise SystemExit(STATUS_ROWS if isinstance(error, ToldWrongly) else STATUS_MISTAKE) from error
     except KeyboardInterrupt as error:
         number = _signal_of(error)
         if notes := notes_of(error):

@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from spojoin.cli.errors import STATUS_ROWS
 from spojoin.embedded.refused_words import Door, refused_line, too_many_refused
 from spojoin.embedded.reject_limit import RejectLimit
 from spojoin.model import Query
@@ -21,7 +22,7 @@ def end_with_refused(
         typer.echo(f"spojoin: {line}", err=True)
     if sentence := too_many_refused(report, limit, door):
         typer.echo(f"spojoin: {sentence}: {_kept(report, *files)}", err=True)
-        raise typer.Exit(1)
+        raise typer.Exit(STATUS_ROWS)
 
 
 def _kept(report: Mapping[str, Any], output: Path, rejects: Path | None) -> str:

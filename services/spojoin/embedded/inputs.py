@@ -20,7 +20,7 @@ from spojoin.embedded.sorted_reader import SortedReader, is_in_order
 from spojoin.embedded.table_reader import TableReader
 from spojoin.embedded.writers import common_key_type
 from spojoin.errors import BadData, ConfigurationError
-from spojoin.model import ColumnType, Output, Query, Stream
+from spojoin.model import HEADERS, ColumnType, Output, Query, Stream
 from spojoin.query.field import plain_value
 from spojoin.query.refusals import Refusals
 from spojoin.query.schema import arrow_schema
@@ -121,7 +121,7 @@ def open_inputs(query: Query, sources: Mapping[str, object], *, sorts: bool = Fa
     sorts: whether rows that are in the order of event time are sorted by it first
     """
     check_names(query, sources)
-    readers = [_reader(sources[stream.name], stream, arrow_schema(stream, query.needs_time)) for stream in query.inputs]
+    readers = [_reader(sources[stream.name], stream, _columns(stream, query)) for stream in query.inputs]
     for reader, stream in zip(readers, query.inputs, strict=True):
         if stream.time_column:  # arrival order doesn't read it, but a missing column is likely a typing error
             reader.check_has(stream.time_column)
@@ -136,9 +136,15 @@ def open_inputs(query: Query, sources: Mapping[str, object], *, sorts: bool = Fa
     ]
 
 
+def _columns(stream: Stream, query: Query) -> pa.Schema:
+    """The columns to read; headers are those of Kafka's messages, unless the file has such a column."""
+    found = arrow_schema(stream, query.needs_time)
+    return pa.schema([field for field in found if field.name != HEADERS or HEADERS in stream.schema])
+
+
 def may_be_sorted(query: Query) -> bool:
     """Whether the rows of inputs that end are in the order of event time, and nothing says how late they may come."""
-    return query.needs_time and not query.lateness_us and any(map(_is_timed, query.inputs))
+    return query.needs_time and not query.has_lateness and any(map(_is_timed, query.inputs))
 
 
 def is_sorted(query: Query, sources: Mapping[str, object]) -> bool:

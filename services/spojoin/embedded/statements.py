@@ -32,7 +32,7 @@ from spojoin.query.interval import Unbounded
 from spojoin.query.places import PlaceAt, places_in
 from spojoin.query.statement import JoinSide
 from spojoin.query.tables import as_table
-from spojoin.query.units import parse_duration_us
+from spojoin.query.units import parse_lateness_us
 from spojoin.suggest import listed, unknown
 
 #: The name of a query that has none, in reports.
@@ -316,10 +316,10 @@ def _event_time(side: JoinSide, schema: Mapping[str, ColumnType]) -> str:
     )
 
 
-def _lateness(options: StatementOptions, *, needs_time: bool) -> int:
+def _lateness(options: StatementOptions, *, needs_time: bool) -> int | None:
     if options.lateness is None:
-        return 0
-    found = parse_duration_us(options.lateness)
+        return None
+    found = parse_lateness_us(options.lateness)
     if found is None:
         raise ConfigurationError(f"lateness '{options.lateness}': expected a duration such as '5 s' or '1 min'")
     if not needs_time:

@@ -159,7 +159,7 @@ def parse_sql(sql: str, line_at: PlaceAt) -> ParsedStatement:
 
 
 def assemble(
-    parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int
+    parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int | None
 ) -> Query:
     """The query that a statement means over the streams of its two sides. Raises QueryError."""
     parsed = replace(parsed, statement=with_names(parsed.statement, [side.schema for side in sides]))
@@ -168,7 +168,7 @@ def assemble(
 
 
 def _assembled(
-    parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int
+    parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int | None
 ) -> Query:
     scope, asks = _scope(parsed.statement, sides), parsed.asks
     parsed = replace(parsed, statement=with_nearest(parsed.statement, scope))
@@ -191,7 +191,8 @@ def _assembled(
         order=order,
         output=choices.output,
         limit=choices.limit,
-        lateness_us=lateness_us,
+        lateness_us=lateness_us or 0,
+        has_lateness=lateness_us is not None,
         text=choices.text,
         method=choices.method,
         layout=choices.layout,

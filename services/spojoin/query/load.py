@@ -31,7 +31,7 @@ from spojoin.query.document import Item, compose, items, text_of
 from spojoin.query.places import places_within
 from spojoin.query.result_options import with_result_options
 from spojoin.query.statement import Statement
-from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
+from spojoin.query.units import DURATION_EXPECTED, parse_duration_us, parse_lateness_us
 from spojoin.query.window import LENGTH_US_MAX
 from spojoin.suggest import listed, unknown
 
@@ -221,15 +221,15 @@ def _limit(options: dict[str, Item], output: Output) -> int | None:
     return int(text)
 
 
-def _lateness(options: dict[str, Item], *, is_by_arrival: bool) -> int:
+def _lateness(options: dict[str, Item], *, is_by_arrival: bool) -> int | None:
     if "lateness" not in options:
-        return 0
+        return None
     item = options["lateness"]
     text = text_of(item, DURATION_EXPECTED)
-    lateness = 0 if text.strip() == "0" else parse_duration_us(text)
+    lateness = parse_lateness_us(text)
     if lateness is None or lateness > LENGTH_US_MAX:
         raise QueryError(f"lateness '{text}': expected {DURATION_EXPECTED}, at most 10 years", item.line)
-    if lateness and is_by_arrival:
+    if is_by_arrival:
         raise QueryError("lateness needs event-time order: add 'order: event_time' or remove it", item.line)
     return lateness
 

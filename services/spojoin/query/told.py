@@ -6,7 +6,7 @@ import shlex
 
 import pyarrow as pa
 
-from spojoin.errors import BadData
+from spojoin.errors import ToldWrongly
 from spojoin.model import ColumnType, Stream, TypeName
 from spojoin.query.csv_options import NULL_WORDS
 from spojoin.query.guessed import guessed
@@ -18,7 +18,7 @@ _MISFITS = ("type", "overflow", "time", "nan")
 
 
 def check_told(stream: Stream, batch: pa.RecordBatch, refusals: Refusals) -> None:
-    """Raises BadData where a value shows that the first rows have told a column's type wrongly, with the way out."""
+    """Raises ToldWrongly where a value shows that the first rows have told a column's type wrongly, with the way out."""
     for name in stream.file.valueless.intersection(batch.schema.names):
         words = ("", *(NULL_WORDS if stream.file.csv.nullstr is None else stream.file.csv.nullstr))
         values = batch.column(name).drop_null()
@@ -40,10 +40,10 @@ def _type_of(text: str | None) -> ColumnType | None:
     return None if text is None else guessed(pa.array([text.strip()], pa.string()))
 
 
-def _told_wrongly(stream: Stream, name: str, told: str, text: str, ways: list[ColumnType]) -> BadData:
+def _told_wrongly(stream: Stream, name: str, told: str, text: str, ways: list[ColumnType]) -> ToldWrongly:
     said = [_said(name, str(kind)) for kind in ways]
     meant = said[0] if len(said) == 1 else f"{said[0]} to read it as text, or {said[1]} to refuse such rows"
-    return BadData(
+    return ToldWrongly(
         f"{stream.name}: column '{name}' is {told} in the first rows, but a later row has {text!r}: say {meant}"
     )
 

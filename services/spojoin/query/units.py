@@ -31,6 +31,11 @@ def parse_duration_us(text: str) -> int | None:
     return _whole(text.lower(), _DURATION_UNITS)
 
 
+def parse_lateness_us(text: str) -> int | None:
+    """As `parse_duration_us`; zero needs no unit."""
+    return 0 if text.strip() == "0" else parse_duration_us(text)
+
+
 def _whole(text: str, units: dict[str, int]) -> int | None:
     match = _NUMBER.fullmatch(text)
     if match is None or match[2] not in units:

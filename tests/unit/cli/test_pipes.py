@@ -124,3 +124,13 @@ def test_another_pipe_whose_reader_ends_is_an_error(folder):
         said = process.stderr.read().decode()
         assert process.wait(120) == 2
     assert "spojoin: the program that reads the output has ended\n" in said
+
+
+def test_a_column_that_turns_behind_the_first_rows_ends_with_status_1(folder):
+    (folder / "t.csv").write_text("id,x\n" + "".join(f"{n},{n}\n" for n in range(25_000)) + "0,1.5\n")
+    statement = "SELECT l.id, r.id AS other FROM 't.csv' AS l JOIN 't.csv' AS r ON l.x > r.x AND l.x < r.x + 2"
+    for around in ("", " ORDER BY l.id"):
+        done = spojoin(folder, "sql", statement + around, "-o", "out.jsonl")
+        assert done.returncode == 1, done.stderr
+        assert b"--schema x=double" in done.stderr
+        assert not (folder / "out.jsonl").exists()

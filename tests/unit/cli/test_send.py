@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
+from datetime import date
+
 import orjson
 import pytest
+from typer.testing import CliRunner
 
 from spojoin.cli.ends import Ended, end_inputs, not_ended, open_us
+from spojoin.cli.main import app
 from spojoin.cli.send import Sent, sentences
 from spojoin.cli.taken import Outcome, Passage, SentPart
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog
 from spojoin.protocol.topology import ENDED, HEARTBEAT
 from spojoin.query.load import parse_query
-from spojoin.roles.router.parse import PLAIN
+from spojoin.roles.router.parse import PLAIN, parse
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import encode
 from spojoin.wire.records import Barrier, Frame, SourcePosition
@@ -192,3 +197,54 @@ def test_what_is_said(outcome, held_by, said):
     text = "\n".join(sentences(sent, "q.yaml --bootstrap k:1"))
     assert all(each in text for each in ["10 rows to in.orders", *said]), text
     assert sent.is_refused == bool(outcome.refused)
+
+
+# -- files as a run reads them
+
+OF_FILES = """
+name: q
+streams:
+  s: {schema: {id: long, price: double, day: date, note: string}CSV}
+sql: |
+  SELECT l.*, l.headers['from'] AS origin FROM s AS l JOIN s AS r ON l.price < r.price
+  WINDOW AS (SLIDE INTERVAL '1' ON '10')
+"""
+GERMAN = "id/price/day/note\n1/1.234,5/01.03.2024/-\n2/-/02.03.2024/NA\n3\n"
+OPTIONS = "delim=/,decimal=,,thousands=.,dateformat=%d.%m.%Y,nullstr=-"
+IN_QUERY = ", csv: {delim: /, decimal: ',', thousands: '.', dateformat: '%d.%m.%Y', nullstr: '-'}"
+SENT = [
+    {"id": 1, "price": 1234.5, "day": date(2024, 3, 1), "note": None},
+    {"id": 2, "price": None, "day": date(2024, 3, 2), "note": "NA"},
+]
+
+
+@pytest.mark.parametrize(("in_query", "told"), [(IN_QUERY, []), ("", [OPTIONS]), ("", [f"s={OPTIONS}"])])
+def test_files_are_sent_as_a_run_reads_them(tmp_path, monkeypatch, in_query, told):
+    sending = Sending(parse_query(OF_FILES.replace("CSV", "")))
+    monkeypatch.setattr("spojoin.cli.send.KafkaLog", lambda _: sending.log)
+    monkeypatch.setattr("spojoin.local.reachable.check_kafka", lambda *_: None)
+    monkeypatch.setattr("spojoin.cli.send.OPEN_PATIENCE_S", 0.1)
+    (tmp_path / "q.yaml").write_text(OF_FILES.replace("CSV", in_query))
+    (tmp_path / "s.csv.gz").write_bytes(gzip.compress(GERMAN.encode()))
+    csv = [part for each in told for part in ("--csv", each)]
+    done = CliRunner().invoke(
+        app, ["send", str(tmp_path / "q.yaml"), "-i", f"s={tmp_path / 's.csv.gz'}", "--follow", *csv]
+    )
+    assert "2 rows to in.s" in done.output, done.output
+    assert "1 lines are no rows" in done.output
+    assert done.exit_code == 1
+    reader = sending.log.reader()
+    reader.open(LogPartition("in.s", 0), 0)
+    records = list(reader.poll(10, 0))
+    stream = sending.query.inputs[0]
+    found = parse(stream, sending.query.needs_time, 0, 0, records)
+    assert not found.dead
+    rows = found.payload.to_pylist()
+    assert [{name: row[name] for name in SENT[0]} for row in rows] == SENT
+
+
+def test_a_stream_that_the_query_does_not_have_has_no_csv(tmp_path):
+    (tmp_path / "q.yaml").write_text(OF_FILES.replace("CSV", ""))
+    done = CliRunner().invoke(app, ["send", str(tmp_path / "q.yaml"), "-i", "s=s.csv", "--csv", "t=delim=;"])
+    assert done.exit_code == 2
+    assert "unknown stream 't'" in done.output

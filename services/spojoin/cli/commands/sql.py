@@ -76,7 +76,7 @@ def sql(options: SqlOptions) -> None:
 
     A pair of rows is a result if the condition holds and the earlier row lies in the later one's window. Results are a
     table on a terminal and JSON lines in a pipe; -o names a file. The exit status is 0, 1 if too many rows were
-    refused, 2 for a mistake.
+    refused or a column's type was guessed wrongly, 2 for a mistake.
 
     Examples, which can be pasted one after the other:
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spojoin.cli.commands.common import Bootstrap, Debug, QueryFile, stream_files
+from spojoin.cli.commands.common import Bootstrap, Csv, Debug, QueryFile, stream_files
 from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
 
@@ -61,8 +61,16 @@ class SendOptions:
 
     query: QueryFile
     inputs: Annotated[
-        list[str] | None, typer.Option("--input", "-i", metavar="STREAM=FILE", help="CSV, JSON lines or Parquet.")
+        list[str] | None,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="STREAM=FILE",
+            help="A CSV, JSON lines, Parquet or Arrow file; a pattern in quotes reads several as one; - reads standard "
+            "input.",
+        ),
     ] = None
+    csv: Csv = None
     bootstrap: Bootstrap = "127.0.0.1:9092"
     ends: Annotated[
         bool | None,
@@ -90,6 +98,7 @@ def send(options: SendOptions) -> None:
     """
     with one_sentence(is_debug=options.debug):
         from spojoin.cli.send import check_files, send_files, sentences
+        from spojoin.embedded.source_options import csv_by_texts, with_csv
         from spojoin.errors import ConfigurationError
         from spojoin.local.reachable import check_kafka
         from spojoin.query.load import load_query
@@ -99,7 +108,8 @@ def send(options: SendOptions) -> None:
             raise ConfigurationError("nothing to send: give -i STREAM=FILE, or --end to end all inputs")
         settings = load_settings(query_file=options.query, bootstrap_servers=options.bootstrap)
         ends = options.ends is not False
-        paths, query = stream_files(options.inputs or ()), load_query(options.query)
+        paths = stream_files(options.inputs or ())
+        query = with_csv(load_query(options.query), csv_by_texts(options.csv or ()))
         check_files(query, paths)
         check_kafka(options.bootstrap, settings.kafka_properties())
         sent = send_files(query, paths, settings, ends=ends, say=lambda text: typer.echo(text, err=True))
