@@ -60,7 +60,7 @@ class WireError(BadData):
 
 
 class ToldWrongly(BadData):
-    """A value shows that the first rows of a file suggest a wrong type of its column; the text says how to declare it."""
+    """A value of another type than the first rows of its column suggest; the text says how to declare it."""
 
 
 class Retryable(SpoJoinError):

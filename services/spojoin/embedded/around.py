@@ -74,7 +74,7 @@ class _FirstReading(ArrowRows):
     """Rows that are read in one way the first time, in another one from then on."""
 
     def __init__(self, first: ArrowRows, further: ArrowRows) -> None:
-        super().__init__(first.schema)
+        super().__init__(first.schema, [first])
         self._readings = chain([first], repeat(further))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:

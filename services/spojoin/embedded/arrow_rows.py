@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from spojoin.embedded.reasons import Reasons
+from spojoin.embedded.reasons import Reasons, merged
+from spojoin.embedded.rejects import RejectsOfReadings, RejectsWriter
 
 
 class ArrowRows(ABC):
-    """Rows as Arrow's C stream, each reading a new one."""
+    """Rows as Arrow's C stream, each reading a new one.
 
-    def __init__(self, schema: pa.Schema) -> None:
+    is_inner: whether what is made of the rows also reports those that they refuse; parts: what they are made of
+    """
+
+    is_inner = True
+
+    def __init__(self, schema: pa.Schema, parts: Iterable[object] = ()) -> None:
         self.schema = schema
+        inner = {id(each): each for each in parts if isinstance(each, ArrowRows) and each.is_inner}
+        self.parts: Sequence[ArrowRows] = list(inner.values())
+        self.rejects = RejectsOfReadings()
         #: the figures of rows refused in the last reading, as of `Reasons`
         self.report: Mapping[str, Any] = Reasons().figures(0)
 
     @abstractmethod
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch."""
+
+    def write_rejects(self, writer: RejectsWriter) -> None:
+        """Write the rows that are refused from now on, here and by what these rows are made of, each once."""
+        self.rejects.writer = writer
+        for each in self.parts:
+            each.write_rejects(writer)
+
+    def _note(self, *figures: Mapping[str, Any]) -> None:
+        """Report figures of these rows beside those of what they are made of."""
+        self.report = merged([*figures, *(each.report for each in self.parts)])
 
     def reader(self) -> pa.RecordBatchReader:
         """The rows as a reader, which makes them while it is read."""

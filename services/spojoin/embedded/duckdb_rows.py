@@ -12,7 +12,6 @@ import duckdb
 import pyarrow as pa
 
 from spojoin.embedded.arrow_rows import ArrowRows
-from spojoin.embedded.reasons import merged
 from spojoin.errors import BadData, QueryError
 from spojoin.expressions.engine import sentence
 
@@ -29,9 +28,10 @@ class DuckdbRows(ArrowRows):
         self._threads = threads
         with closing(self._opened()) as connection:
             try:
-                super().__init__(connection.sql(sql).limit(0).to_arrow_table().schema)
+                schema = connection.sql(sql).limit(0).to_arrow_table().schema
             except duckdb.Error as error:
                 raise QueryError(f"sql: {sentence(error)}") from error
+        super().__init__(schema, self.relations.values())
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch. Raises what the relations raise, and BadData where a value can't be computed."""
@@ -44,7 +44,7 @@ class DuckdbRows(ArrowRows):
             raise self._cause(error) from error
         finally:
             connection.close()
-            self.report = merged(each.report for each in self.relations.values())
+            self._note()
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         """A connection with the relations, in UTC."""
@@ -71,7 +71,7 @@ class _Watched(ArrowRows):
     """Rows that remember what ended their reading, of which DuckDB passes on a text alone."""
 
     def __init__(self, rows: ArrowRows) -> None:
-        super().__init__(rows.schema)
+        super().__init__(rows.schema, [rows])
         self.error: Exception | None = None
         self._rows = rows
 
@@ -83,4 +83,4 @@ class _Watched(ArrowRows):
             self.error = error
             raise
         finally:
-            self.report = self._rows.report
+            self._note()

@@ -37,15 +37,20 @@ class FileRows(ArrowRows):
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch."""
-        reasons = Reasons()
+        reasons, written = Reasons(), self.rejects.begin()
         reader = open_reader(self.path, arrow_schema(self._stream, needs_time=False), None, self._stream.file.csv)
         file = InputFile(0, self._stream, reader, iter(reader), reader.key_type, needs_time=False)
         while (batch := file.read()) is not None:
             found = extract(self._stream, batch, False, malformed=file.refused)
             before = file.rows - batch.num_rows
-            reasons.note(
-                Reject(before + each.row, self.path.name, each.reason, each.detail, None) for each in found.refused
-            )
+            rejects = [
+                Reject(at, self.path.name, each.reason, each.detail, file.row(at) if written else None)
+                for each in found.refused
+                for at in [before + each.row]
+            ]
+            reasons.note(rejects)
+            if written:
+                written.write(rejects)
             self.report = reasons.figures(file.rows)
             if found.payload is not None:
                 yield found.payload

@@ -20,7 +20,7 @@ class JoinRows(ArrowRows):
     """What a statement's join gives. threads: how many share the work; None takes one for each core."""
 
     def __init__(self, found: BareStatement, threads: int | None = None) -> None:
-        super().__init__(result_schema(found.query, []))
+        super().__init__(result_schema(found.query, []), found.sources.values())
         self._found = found
         self._threads = threads
 
@@ -29,7 +29,7 @@ class JoinRows(ArrowRows):
         query = self._found.query
         sources = self._found.sources
         inputs = open_inputs(query, sources, sorts=may_be_sorted(query) and not is_sorted(query, sources))
-        refused = RefusedRows(inputs, None)
+        refused = RefusedRows(inputs, self.rejects.begin())
         with closing(engine_for(query, threads=self._threads)) as engine:
             try:
                 for _, found in fed(engine, inputs):
@@ -38,4 +38,4 @@ class JoinRows(ArrowRows):
                 yield from engine.finish()
             finally:
                 refused.write(engine.take_rejects())
-                self.report = refused.figures()
+                self._note(refused.figures())

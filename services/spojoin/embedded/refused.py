@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from spojoin.embedded.arrow_rows import ArrowRows
 from spojoin.embedded.inputs import InputFile
 from spojoin.embedded.reasons import Reasons
-from spojoin.embedded.rejects import Reject, RejectsWriter
+from spojoin.embedded.rejects import Reject, RejectsOfReadings, RejectsWriter
 from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.wire.records import DeadLetter
 
@@ -17,7 +18,7 @@ MALFORMED = "malformed"
 class RefusedRows(WholeOrNothing):
     """The engine's dead letters as rejects; lines that were no rows get their own reason."""
 
-    def __init__(self, files: Sequence[InputFile], writer: RejectsWriter | None) -> None:
+    def __init__(self, files: Sequence[InputFile], writer: RejectsWriter | RejectsOfReadings | None) -> None:
         self._files = files
         self._writer = writer
         self._reasons = Reasons()
@@ -28,6 +29,11 @@ class RefusedRows(WholeOrNothing):
         self._reasons.note(rejects)
         if self._writer:
             self._writer.write(rejects)
+
+    def take_of(self, rows: ArrowRows) -> None:
+        """Write what other rows refuse as well, if there is a file."""
+        if isinstance(self._writer, RejectsWriter):
+            rows.write_rejects(self._writer)
 
     def figures(self) -> dict[str, Any]:
         """As those of Reasons, of the rows of all files."""
@@ -47,10 +53,10 @@ class RefusedRows(WholeOrNothing):
 
     def close(self) -> None:
         """Close the file, if there is one."""
-        if self._writer:
+        if isinstance(self._writer, RejectsWriter):
             self._writer.close()
 
     def abandon(self, error: BaseException) -> None:
         """Close the file as it is, if there is one."""
-        if self._writer:
+        if isinstance(self._writer, RejectsWriter):
             self._writer.abandon(error)

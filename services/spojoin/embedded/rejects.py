@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import orjson
 import pyarrow as pa
@@ -47,14 +49,16 @@ class RejectsWriter(WholeOrNothing):
         is_lines = format_of(path) in (ResultFormat.JSON, ResultFormat.TABLE)
         self._table: TableWriter | None = None if is_lines else open_writer(path, _SCHEMA, sink)
         self._file = packed(path, sink) if is_lines else sink
+        self._lock = threading.Lock()  # several inputs may be read at once
 
     def write(self, rejects: Iterable[Reject]) -> None:
         """Append; order is kept."""
-        if self._table:
-            self._table.write(_as_batch(list(rejects)))
-        else:
-            lines = (orjson.dumps(each, default=str, option=orjson.OPT_APPEND_NEWLINE) for each in rejects)
-            self._file.write(b"".join(lines))
+        with self._lock:
+            if self._table:
+                self._table.write(_as_batch(list(rejects)))
+            else:
+                lines = (orjson.dumps(each, default=str, option=orjson.OPT_APPEND_NEWLINE) for each in rejects)
+                self._file.write(b"".join(lines))
 
     def close(self) -> None:
         """Close the file."""
@@ -67,6 +71,28 @@ class RejectsWriter(WholeOrNothing):
         else:
             with contextlib.suppress(OSError):  # what went wrong before is what to report
                 self._file.close()
+
+
+class RejectsOfReadings:
+    """The rejects of rows that may be read again: each reading finds the same ones, and each is written once."""
+
+    def __init__(self) -> None:
+        self.writer: RejectsWriter | None = None
+        self._written = 0
+        self._found = 0
+
+    def begin(self) -> Self | None:
+        """What takes the rejects of a new reading; None where they aren't written."""
+        self._found = 0
+        return self if self.writer else None
+
+    def write(self, rejects: Sequence[Reject]) -> None:
+        """Append those that no reading has found before."""
+        new = rejects[max(self._written - self._found, 0) :]
+        self._found += len(rejects)
+        self._written += len(new)
+        if self.writer:
+            self.writer.write(new)
 
 
 def _as_batch(rejects: list[Reject]) -> pa.RecordBatch:

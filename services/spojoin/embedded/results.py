@@ -41,6 +41,8 @@ class Results(ArrowRows):
     stream interface reads it: `polars.DataFrame(results)`, `duckdb.sql("FROM results")`.
     """
 
+    is_inner = False
+
     def __init__(self, statement: Around, limit: RejectLimit) -> None:
         self._rows = statement.rows()
         self._statement = statement

@@ -71,7 +71,7 @@ def run(
     def once(*, sorts: bool) -> dict[str, object]:
         inputs = open_inputs(query, files.inputs, sorts=sorts)
         with Outputs() as outputs, closing(engine_for(query, workers, threads, accounts=True)) as engine:
-            join = _Joining(query, inputs, engine, progress)
+            join = _Joining(query, inputs, engine, progress, files.inputs.values())
             join.refuses, join.breaks_off = files.is_statement, may_sort and not asks_first and not sorts
             report = _joined(join, _Sinks(outputs, files), around)
             if files.named_report:
@@ -92,7 +92,9 @@ def give(rows: ArrowRows, files: RunFiles) -> dict[str, object]:
     """Write rows that need no join, and return the report, which is also written. Raises as `run` does."""
     files.check()
     with Outputs() as outputs:
-        with _Results(_Sinks(outputs, files), rows.schema, is_behind=False) as results:
+        sinks = _Sinks(outputs, files)
+        with _Results(sinks, rows.schema, is_behind=False) as results, _refused_rows((), sinks) as refused:
+            refused.take_of(rows)
             results.write(rows)
         report: dict[str, object] = {**rows.report, "rows_written": results.rows}
         if files.named_report:
@@ -117,32 +119,37 @@ class _Joining(ArrowRows):
     breaks_off = False
 
     def __init__(
-        self, query: Query, files: Sequence[InputFile], engine: Engine, progress: Callable[[RunProgress], None]
+        self,
+        query: Query,
+        files: Sequence[InputFile],
+        engine: Engine,
+        progress: Callable[[RunProgress], None],
+        sources: Iterable[object],
     ) -> None:
-        super().__init__(result_schema(query, [file.key_type for file in files]))
+        super().__init__(result_schema(query, [file.key_type for file in files]), sources)
         self.query, self.files, self.engine = query, files, engine
         self.meter = _Meter(query)
         self.refused = RefusedRows(files, None)
         self._progress = progress
 
-    def _note(self) -> None:
+    def _take(self) -> None:
         """Take the refused rows of what was read."""
         letters = self.engine.take_rejects()
         if self.breaks_off and any(letter.reason == LATE for letter in letters):
             raise _Unsorted
         self.refused.write(letters)
-        self.report = self.refused.figures()
+        self._note(self.refused.figures())
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch."""
         engine, files = self.engine, self.files
         for _, found in fed(engine, files, refuses=self.refuses):
             yield from found
-            self._note()
+            self._take()
             self.meter.note(files, engine.tuples)
             self._progress(_progress(files, engine))
         yield from engine.finish()
-        self._note()
+        self._take()
         self._progress(_progress(files, engine))
 
 
@@ -155,6 +162,7 @@ def _joined(join: _Joining, sinks: _Sinks, around: Callable[[ArrowRows], ArrowRo
         _refused_rows(files, sinks) as refused,
     ):
         join.refused = refused
+        refused.take_of(rows)
         results.write(rows)
     return {
         "query": query.name,

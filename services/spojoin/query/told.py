@@ -18,7 +18,7 @@ _MISFITS = ("type", "overflow", "time", "nan")
 
 
 def check_told(stream: Stream, batch: pa.RecordBatch, refusals: Refusals) -> None:
-    """Raises ToldWrongly where a value shows that the first rows have told a column's type wrongly, with the way out."""
+    """Raises ToldWrongly where a value shows that the first rows have told a column's type wrongly."""
     for name in stream.file.valueless.intersection(batch.schema.names):
         words = ("", *(NULL_WORDS if stream.file.csv.nullstr is None else stream.file.csv.nullstr))
         values = batch.column(name).drop_null()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 import pytest
+from typer.testing import CliRunner
 
 import spojoin
+from spojoin.cli.main import app
 from spojoin.embedded.around import statement_around
 from spojoin.embedded.statements import StatementOptions
 from spojoin.errors import BadData, ConfigurationError, QueryError
@@ -147,3 +151,37 @@ def test_the_plan_of_one_process_names_no_services_and_topics() -> None:
     assert "join_1, run by spojoin:" in parted
     assert "FROM join_1 GROUP BY 1 ORDER BY 2" in parted
     assert not [word for word in ("router", "sink", "topic", "partition", "version") if word in plain + parted]
+
+
+@pytest.mark.parametrize(
+    ("sql", "refused"),
+    [
+        ("SELECT l.id, r.id AS other FROM {a} AS l JOIN {b} AS r ON l.x < r.x UNION ALL "
+         "SELECT l.id, r.id FROM {b} AS l JOIN {a} AS r ON l.x < r.x", {"a": 2, "b": 4}),
+        ("WITH j AS (SELECT l.id, r.x FROM {a} AS l JOIN {b} AS r ON l.x < r.x) "
+         "SELECT f.id, s.id AS other FROM j AS f JOIN j AS s ON f.x < s.x", {"a": 1, "b": 2}),
+        ("SELECT l.id, r.id AS other FROM (SELECT * FROM {a}) AS l JOIN {b} AS r ON l.x < r.x", {"a": 1, "b": 2}),
+        ("SELECT l.id, n.x FROM {b} AS l JOIN {a} AS n ON n.id = l.id", {"a": 1, "b": 2}),
+        ("SELECT COUNT(*) AS n FROM {b}", {"b": 2}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_refused_rows_of_every_part_are_counted_and_written(
+    tmp_path: Path, sql: str, refused: dict[str, int], suffix: str
+) -> None:
+    a, b, rejects = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / f"rejects.{suffix}"
+    a.write_text("id,x\n1,1\n2\n3,3\n")
+    b.write_text("id,x\n1,2\n2,5\n7\n8\n")
+    statement = sql.format(a=f"'{a}'", b=f"'{b}'")
+    given = ["sql", statement, "-o", str(tmp_path / "out.jsonl"), "--rejects", str(rejects), "--max-rejects", "90%"]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.output
+    dataset = pads.dataset(str(rejects), format=suffix.replace("jsonl", "json")).to_table().to_pylist()
+    assert Counter(Path(row["stream"]).stem for row in dataset) == refused
+    assert {(Path(row["stream"]).stem, str(row["position"]), str(row["row"]).strip('"')) for row in dataset} <= {
+        ("a", "1", "2"), ("b", "2", "7"), ("b", "3", "8"),
+    }  # fmt: skip
+    with pytest.warns(UserWarning, match="malformed"):
+        found = spojoin.sql(statement, max_rejects=0.9)
+        found.to_arrow()
+    assert dict(found.rejected) == {"malformed": sum(refused.values())}
