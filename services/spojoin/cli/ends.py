@@ -75,6 +75,18 @@ def open_us(query: Query) -> int:
     return max((window.length + window.slide for window in windows), default=0)
 
 
+def stays_open(query: Query) -> str | None:
+    """Which rows no end answers, and what does: those in a window of rows, which rows alone move on."""
+    if query.emit is not EmitOn.CLOSE or query.window.is_time or query.has_table:
+        return None
+    asking = {stream.name: query.window_over(k).length for k, stream in enumerate(query.streams) if stream.asks}
+    rows = " and ".join(f"up to {length:,} of {name}" for name, length in asking.items())
+    return (
+        f"the last rows stay open, {rows}: the window counts rows, so each is answered when as many further ones have "
+        "come; a WINDOW of time or an interval of event times is what an end closes"
+    )
+
+
 def _tails(log: Log[bytes], query: Query, topics: Topics, reading: Reading) -> Iterator[_Tail]:
     for number, topic in enumerate(topics.flowing):
         if topic in topics.fed:

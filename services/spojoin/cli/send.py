@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spojoin.cli.ends import Ended, end_inputs, not_ended
+from spojoin.cli.ends import Ended, end_inputs, not_ended, stays_open
 from spojoin.cli.taken import Outcome, Passage, SentPart
 from spojoin.cli.topics import kafka_of, partitions_of
 from spojoin.embedded.inputs import InputFile, balanced, open_inputs
@@ -44,6 +44,7 @@ class Sent:
 
     first: a sentence about the first of these; ended: the inputs that have ended; outcome: what the query did with the
     rows, or `unknown`, why nobody can tell; held_by: the topics of inputs that haven't ended, where rows wait
+    left_open: a sentence about rows that no end answers
     """
 
     rows: dict[str, int]
@@ -54,6 +55,7 @@ class Sent:
     outcome: Outcome | None = None
     unknown: str = ""
     held_by: list[str] = field(default_factory=list)
+    left_open: str | None = None
 
     @property
     def is_refused(self) -> bool:
@@ -146,6 +148,7 @@ def _end_and_follow(sent: Sent, query: Query, topics: Topics, passage: Passage |
     if closing.ends:
         sent.ended = end_inputs(closing.log, query, topics, sent.rows or topics.fed, closing.reading)
         held_by = not_ended(closing.log, query, topics, closing.reading)
+        sent.left_open = stays_open(query)
     if isinstance(passage, str):
         sent.unknown = passage
     elif sent.parts:
@@ -235,6 +238,8 @@ def sentences(sent: Sent, query: str) -> Iterator[str]:
     if sent.ended is not None:
         until = moment(sent.ended.until_us)
         yield f"ended: {', '.join(sent.ended.topics)}; only rows from {until} on may follow"
+    if sent.left_open:
+        yield sent.left_open
 
 
 def _what_became(sent: Sent, outcome: Outcome, query: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from spojoin.cli.ends import Ended, end_inputs, not_ended, open_us
+from spojoin.cli.ends import Ended, end_inputs, not_ended, open_us, stays_open
 from spojoin.cli.main import app
 from spojoin.cli.send import Sent, sentences
 from spojoin.cli.taken import Outcome, Passage, SentPart
@@ -111,6 +111,20 @@ def test_where_nothing_is_there_or_time_plays_no_part_nothing_ends():
     sending.row(ORDERS, 10)
     assert sending.end(ORDERS) is None
     assert sending.held_by() == []
+
+
+def test_an_end_says_what_it_does_not_close():
+    counted = TEXT.split(" AND ", maxsplit=1)[0] + " WINDOW AS (SLIDE INTERVAL '10' ON '1K') EMIT ON "
+    assert stays_open(parse_query(f"{TEXT}  EMIT ON CLOSE\n")) is None
+    assert stays_open(parse_query(f"{counted}ARRIVAL\n")) is None
+    for order in ("", "order: event_time\n"):
+        said = stays_open(parse_query(f"{counted}CLOSE\n{order}"))
+        assert said is not None
+        assert "up to 1,000 of orders:" in said
+    both = stays_open(parse_query(f"{counted}CLOSE\n".replace(" JOIN", " FULL JOIN")))
+    assert both is not None
+    assert "up to 1,000 of orders and up to 1,000 of views:" in both
+    assert list(sentences(Sent({}, left_open=both), "q.yaml")) == [both]
 
 
 # -- what became of rows
