@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import sqlglot
@@ -18,7 +18,6 @@ from spojoin.embedded.content import COMPRESSED_SUFFIXES
 from spojoin.embedded.given_rows import FileRows, GivenTable
 from spojoin.embedded.join_rows import JoinRows
 from spojoin.embedded.readers import ARROW_SUFFIXES, CSV_DELIMITERS, JSON_SUFFIXES, PARQUET_SUFFIXES
-from spojoin.embedded.splitting import Split, Splitter
 from spojoin.embedded.statements import NAME, BareStatement, StatementOptions, bare_statement, mistakes_of_statement
 from spojoin.embedded.written import TRAILING, Select, Source, Written, quoted, selects
 from spojoin.errors import Place, QueryError
@@ -26,6 +25,9 @@ from spojoin.query.foreign import foreign_words
 from spojoin.query.mended import mending
 from spojoin.query.places import places_in
 from spojoin.suggest import unknown
+
+if TYPE_CHECKING:
+    from spojoin.embedded.splitting import Split, Splitter
 
 _T = TypeVar("_T")
 _ENDINGS = {*CSV_DELIMITERS, *JSON_SUFFIXES, *PARQUET_SUFFIXES, *ARROW_SUFFIXES, *COMPRESSED_SUFFIXES}
@@ -227,6 +229,8 @@ class _Taken:
         return split.outer
 
     def _splitter(self, select: Select, sides: Sequence[Source], relation: str) -> Splitter:
+        from spojoin.embedded.splitting import Splitter  # noqa: PLC0415  (few statements are taken apart)
+
         return Splitter(select, sides, relation, self._text)
 
     def _bare(
