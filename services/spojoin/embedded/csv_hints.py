@@ -18,6 +18,7 @@ from spojoin.embedded.csv_reader import first_rows
 from spojoin.embedded.patterns import files_of
 from spojoin.embedded.readers import CSV_DELIMITERS, format_suffix
 from spojoin.model import ColumnType, CsvOptions, TypeName
+from spojoin.query.csv_options import words_of
 from spojoin.query.guessed import guessed, wide_decimal
 
 #: Values of a column that are looked at.
@@ -54,7 +55,8 @@ def hints(path: Path, options: CsvOptions, names: Sequence[str]) -> Iterator[str
         return
     rows = first_rows(first, CSV_DELIMITERS[suffix], options)
     if rows.num_columns == 1 and rows.schema.names[0].startswith("#"):
-        yield f"{path} begins with the line {rows.schema.names[0]!r}: if it is a comment, say {_said('comment', '#')}"
+        way = _said(options, "comment", "#")
+        yield f"{path} begins with the line {rows.schema.names[0]!r}: if it is a comment, say {way}"
     for name in (each for each in rows.schema.names if each in names):
         values = pc.unique(without_null_spellings(rows.column(name), options).drop_null()).slice(0, _VALUES_MAX)
         if len(values) and guessed(values) == _TEXT and (way := _way(name, values, options)) is not None:
@@ -66,7 +68,7 @@ def _way(name: str, values: pa.StringArray, options: CsvOptions) -> str | None:
     rest = values.filter(pc.invert(pc.is_in(values, value_set=pa.array(_NULL_WORDS))))
     words = [word for word in values.to_pylist() if word in _NULL_WORDS]
     if words and len(rest) and guessed(rest) != _TEXT:
-        return f"if {words[0]!r} is no value, say {_said('nullstr', words[0])}"
+        return f"if {words[0]!r} is no value, say {_said(options, 'nullstr', words[0])}"
     for option in _number_options(options):
         if _is_number(told_type(rest, option)):
             said = {
@@ -74,7 +76,7 @@ def _way(name: str, values: pa.StringArray, options: CsvOptions) -> str | None:
             }
             if option.thousands == ".":
                 said["thousands"] = "."
-            return f"say {_all_said(said)}"
+            return f"say {_all_said(options, said)}"
     texts = rest.to_pylist()
     if (wide := wide_decimal(texts)) is not None:
         declared = shlex.quote(f"{name}={wide}")
@@ -85,7 +87,7 @@ def _way(name: str, values: pa.StringArray, options: CsvOptions) -> str | None:
         return f"compute with the number in it, such as CAST(REPLACE({name}, '{_sign(texts[0])}', '') AS DOUBLE)"
     forms = [day + time for day, time in product(_DATES, _TIMES) if _all_are(texts, day + time)]
     kinds = ["timestampformat" if "%H" in form or "%I" in form else "dateformat" for form in forms]
-    ways = [_said(kind, form) for kind, form in zip(kinds, forms, strict=True)]
+    ways = [_said(options, kind, form) for kind, form in zip(kinds, forms, strict=True)]
     return f"say {' or '.join(ways[:2])}" if ways else None
 
 
@@ -116,10 +118,12 @@ def _all_are(texts: Sequence[str], form: str) -> bool:
         return False
 
 
-def _said(option: str, value: str) -> str:
-    return _all_said({option: value})
+def _said(options: CsvOptions, option: str, value: str) -> str:
+    return _all_said(options, {option: value})
 
 
-def _all_said(given: dict[str, str]) -> str:
-    words = ",".join(f"{name}={value}" for name, value in given.items())
-    return f"--csv {shlex.quote(words)} (in Python csv={given!r})"
+def _all_said(options: CsvOptions, further: dict[str, str]) -> str:
+    """How a user says some options besides those given."""
+    said = {**words_of(options), **further}
+    words = ",".join(f"{name}={value}" for name, value in said.items())
+    return f"--csv {shlex.quote(words)} (in Python csv={said!r})"

@@ -10,7 +10,7 @@ from typing import TypeVar
 from spojoin.errors import ConfigurationError
 from spojoin.model import ColumnType, CsvOptions, Query
 from spojoin.query.column_types import parse_type
-from spojoin.query.csv_options import csv_options, csv_options_of_text, is_csv_option
+from spojoin.query.csv_options import csv_options, csv_words, is_csv_option
 from spojoin.suggest import unknown
 
 #: Options of columns, or of the form of a file, by name: those of all inputs, or by the names of inputs.
@@ -34,9 +34,11 @@ def schema_by_name(given: GivenSchema | None) -> dict[str, Columns]:
 
 
 def csv_by_texts(texts: Iterable[str]) -> dict[str, CsvOptions]:
-    """As `csv_by_name`, of texts such as `delim=;` and `trades.csv=delim=;,decimal=,`."""
-    parted = [_parted(text, is_option=is_csv_option) for text in texts]
-    return {name: csv_options_of_text(text, "--csv") for name, text in parted}
+    """As `csv_by_name`, of texts such as `delim=;` and `trades.csv=decimal=,`, which add to those before and of all."""
+    found: dict[str, dict[str, object]] = {}
+    for name, text in (_parted(each, is_option=is_csv_option) for each in texts):
+        found.setdefault(name, {}).update(csv_words(text, "--csv"))
+    return {name: csv_options({**found.get("", {}), **given}, "--csv") for name, given in found.items()}
 
 
 def schema_by_texts(texts: Iterable[str]) -> dict[str, Columns]:

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from spojoin.errors import ConfigurationError
-from spojoin.model import CsvOptions
+from spojoin.model import AS_THE_PAGE_SAYS, CsvOptions
 from spojoin.suggest import unknown
 
 #: How a missing value is spelled besides by nothing at all, as in pandas and Arrow; NaN isn't among them, it has a
@@ -52,17 +52,25 @@ def csv_options(given: Mapping[str, object], what: str = "csv") -> CsvOptions:
     return options
 
 
-def csv_options_of_text(text: str, what: str = "csv") -> CsvOptions:
-    """The options in a text such as `delim=;,decimal=,`. Raises ConfigurationError."""
+def csv_words(text: str, what: str = "csv") -> dict[str, object]:
+    """The options in a text such as `delim=;,decimal=,`, as `csv_options` takes them. Raises ConfigurationError."""
     given: dict[str, object] = {}
     for each in _BETWEEN.split(text):
-        name, equals, value = each.partition("=")
+        written, equals, value = each.partition("=")
+        name = _ALIASES.get(written.strip(), written.strip())
         if not equals:
             raise ConfigurationError(f"{what} '{text}': expected NAME=VALUE, such as delim=; or decimal=,")
-        if name.strip() in given:
-            raise ConfigurationError(f"{what}: '{name.strip()}' is given twice")
-        given[name.strip()] = value
-    return csv_options(given, what)
+        if name in given:
+            raise ConfigurationError(f"{what}: '{name}' is given twice")
+        given[name] = value
+    return given
+
+
+def words_of(options: CsvOptions) -> dict[str, str]:
+    """The options that something is said of, as `csv_words` gives them."""
+    found = {name: getattr(options, name) for name in _NAMES}
+    said = {name: value for name, value in found.items() if value != getattr(AS_THE_PAGE_SAYS, name)}
+    return {name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in said.items()}
 
 
 def is_csv_option(name: str) -> bool:

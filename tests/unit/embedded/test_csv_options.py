@@ -19,7 +19,7 @@ from spojoin.embedded.inputs import open_inputs
 from spojoin.embedded.source_options import csv_by_name, csv_by_texts, schema_by_texts, with_csv
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.model import CsvOptions
-from spojoin.query.csv_options import csv_options, csv_options_of_text
+from spojoin.query.csv_options import csv_options, csv_words
 from spojoin.query.load import parse_query
 
 ONE = {"n": [1]}
@@ -191,7 +191,7 @@ def test_malformed_lines_keep_their_place_whatever_stands_before_them(tmp_path):
     ],
 )
 def test_options_as_text(text, expected):
-    assert csv_options_of_text(text) == expected
+    assert csv_options(csv_words(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -214,8 +214,8 @@ def test_options_that_are_none_are_named(given, said):
 
 
 def test_options_of_one_input_or_of_all():
-    by_name = csv_by_texts(["a.csv=delim=;,decimal=,", "delim=|"])
-    assert by_name == {"a.csv": CsvOptions(delim=";", decimal=","), "": CsvOptions(delim="|")}
+    by_name = csv_by_texts(["a.csv=delim=;,decimal=,", "delim=|", "a.csv=sep=:", "quote='"])
+    assert by_name == {"a.csv": CsvOptions(delim=":", decimal=",", quote="'"), "": CsvOptions(delim="|", quote="'")}
     assert csv_by_name({"a.csv": {"delim": ";"}}) == {"a.csv": CsvOptions(delim=";")}
     schemas = schema_by_texts(["x=decimal(10,2),y=long", "a.csv=x=double"])
     assert {name: {c: str(kind) for c, kind in each.items()} for name, each in schemas.items()} == {
