@@ -55,8 +55,8 @@ def hints(path: Path, options: CsvOptions, names: Sequence[str]) -> Iterator[str
         return
     rows = first_rows(first, CSV_DELIMITERS[suffix], options)
     if rows.num_columns == 1 and rows.schema.names[0].startswith("#"):
-        way = _said(options, "comment", "#")
-        yield f"{path} begins with the line {rows.schema.names[0]!r}: if it is a comment, say {way}"
+        comment = _said(options, "comment", "#")
+        yield f"{path} begins with the line {rows.schema.names[0]!r}: if it is a comment, say {comment}"
     for name in (each for each in rows.schema.names if each in names):
         values = pc.unique(without_null_spellings(rows.column(name), options).drop_null()).slice(0, _VALUES_MAX)
         if len(values) and guessed(values) == _TEXT and (way := _way(name, values, options)) is not None:
