@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO, TypeGuard
@@ -41,16 +42,19 @@ def one_sentence(
     except known as error:
         if isinstance(error, BrokenPipeError) and _is_unread(sys.__stdout__):
             _write_no_more(sys.__stdout__)
+            traceback.clear_frames(error.__traceback__)
             raise SystemExit(STATUS_SIGNAL + signal.SIGPIPE) from None
         sentence = str(error) if isinstance(error, plain) else describe(error, installation)
         if is_debug or sentence is None:
             raise
         _say(installation.program, sentence, *notes_of(error))
+        traceback.clear_frames(error.__traceback__)  # closes what is read, so that no thread reads at the end
         raise SystemExit(STATUS_ROWS if isinstance(error, ToldWrongly) else STATUS_MISTAKE) from error
     except KeyboardInterrupt as error:
         number = _signal_of(error)
         if notes := notes_of(error):
             _say(installation.program, f"ended by {number.name} before the end", *notes)
+        traceback.clear_frames(error.__traceback__)
         raise SystemExit(STATUS_SIGNAL + number) from None
 
 

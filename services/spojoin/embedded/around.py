@@ -15,13 +15,14 @@ from sqlglot.errors import SqlglotError
 
 from spojoin.embedded.arrow_rows import ArrowRows
 from spojoin.embedded.content import COMPRESSED_SUFFIXES
+from spojoin.embedded.file_calls import with_files_of_calls
 from spojoin.embedded.given_rows import FileRows, GivenTable
 from spojoin.embedded.join_rows import JoinRows
 from spojoin.embedded.readers import ARROW_SUFFIXES, CSV_DELIMITERS, JSON_SUFFIXES, PARQUET_SUFFIXES
 from spojoin.embedded.statements import NAME, BareStatement, StatementOptions, bare_statement, mistakes_of_statement
 from spojoin.embedded.written import TRAILING, Select, Source, Written, quoted, selects
 from spojoin.errors import Place, QueryError
-from spojoin.query.foreign import foreign_words
+from spojoin.query.foreign import check_words, foreign_words
 from spojoin.query.mended import mending
 from spojoin.query.places import places_in
 from spojoin.suggest import unknown
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _ENDINGS = {*CSV_DELIMITERS, *JSON_SUFFIXES, *PARQUET_SUFFIXES, *ARROW_SUFFIXES, *COMPRESSED_SUFFIXES}
-_FIRST = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN)
+_FIRST = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.PIVOT, TokenType.UNPIVOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,9 @@ def statement_around(
 ) -> Around:
     """A statement taken apart, whose rows so many threads make. Raises ConfigurationError where it is wrong."""
     with mistakes_of_statement():
+        with mending(sql):
+            check_words(sql, places_in(sql))
+        sql, options = with_files_of_calls(sql, options)
         words = Written(sql)
         stop = _one_statement(words)
         _check_quotes(words)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import pyarrow.csv as pa_csv
 
 from spojoin.embedded import file_reader
 from spojoin.embedded.content import naming_the_file
+from spojoin.embedded.file_reader import told_apart
 from spojoin.embedded.text import Comments, Utf8Stream, how_to_recode, is_marked, unmarked
 from spojoin.errors import ConfigurationError
 from spojoin.model import CsvOptions
@@ -61,23 +64,38 @@ class CsvForm:
         return Utf8Stream(file, end, self.options.encoding, comments)
 
     def batches(self, text: Utf8Stream, names: Sequence[str], on_bad: OnBadLine) -> Iterator[pa.RecordBatch]:
-        """The columns `names` as text."""
-        stream = self._stream(text, names, on_bad, file_reader.BLOCK_BYTES)
-        while (batch := _next(stream)) is not None:
-            yield batch
+        """The columns `names` as text.
+
+        A thread of Arrow's reads ahead. It has ended when this ends: the interpreter can't end while it reads.
+        """
+        stream = self._stream(pa.PythonFile(text, mode="r"), names, on_bad, file_reader.BLOCK_BYTES)
+        try:
+            while (batch := _next(stream)) is not None:
+                yield batch
+        finally:
+            text.is_stopped = True
+            if not sys.is_finalizing():
+                with contextlib.suppress(pa.ArrowException):
+                    while _next(stream) is not None:
+                        pass
+
+    def first_batch(self, text: Utf8Stream, on_bad: OnBadLine) -> pa.RecordBatch | None:
+        """The rows of the first block."""
+        block = file_reader.BLOCK_BYTES
+        return _next(self._stream(_in_memory(text, block), self.names, on_bad, block))
 
     def written_names(self, text: Utf8Stream, block: int) -> list[str]:
         """The cells of the first line, or Arrow's names for as many."""
-        names: list[str] = self._stream(text, [], _skip, block).schema.names
+        names: list[str] = self._stream(_in_memory(text, block), [], _skip, block).schema.names
         return names
 
     def _stream(
-        self, text: Utf8Stream, names: Sequence[str], on_bad: OnBadLine, block: int
+        self, text: pa.NativeFile, names: Sequence[str], on_bad: OnBadLine, block: int
     ) -> pa_csv.CSVStreamingReader:
         """One thread only: Arrow numbers bad lines only then."""
         options = self.options
         stream: pa_csv.CSVStreamingReader = _open_csv(
-            pa.PythonFile(text, mode="r"),
+            text,
             read_options=self._read_options(block),
             parse_options=pa_csv.ParseOptions(
                 delimiter=self.delimiter,
@@ -104,6 +122,13 @@ class CsvForm:
         elif not self.has_header:
             found.autogenerate_column_names = True
         return found
+
+
+def _in_memory(text: Utf8Stream, block: int) -> pa.NativeFile:
+    """The first block and the next, in which its last line may end, in memory of Arrow's, for threads of Arrow's."""
+    memory = pa.BufferOutputStream()
+    memory.write(text.read(2 * block))
+    return pa.BufferReader(memory.getvalue())
 
 
 def csv_form(path: Path, delimiter: str, options: CsvOptions) -> CsvForm:
@@ -161,13 +186,7 @@ def _named(written: list[str], form: CsvForm) -> list[str]:
     """Names as DuckDB gives them: `column3` for the fourth column where it has none, `a_1` for the second `a`."""
     if not form.has_header:
         return [f"column{at}" for at in range(len(written))]
-    found: list[str] = []
-    for at, name in enumerate(written):
-        plain = name or f"column{at}"
-        taken = {*found, *(written if plain in found else ())}
-        others = (f"{plain}_{number}" for number in range(1, len(written) + 1))
-        found.append(plain if plain not in found else next(each for each in others if each not in taken))
-    return found
+    return told_apart([name or f"column{at}" for at, name in enumerate(written)])
 
 
 def _next(stream: pa_csv.CSVStreamingReader) -> pa.RecordBatch | None:

@@ -152,8 +152,9 @@ def first_rows(path: Path, delimiter: str, options: CsvOptions = AS_THE_PAGE_SAY
     form = csv_form(path, delimiter, options)
     with naming_the_file(path), pa.input_stream(str(path)) as file:
         text = form.text(file)
-        nothing = pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(form.names), names=list(form.names))
-        rows = next(form.batches(text, form.names, _skip), nothing)
+        rows = form.first_batch(text, _skip)
+        if rows is None:
+            return pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(form.names), names=list(form.names))
         return rows.filter(_has_no_mark(rows)) if text.has_marks else rows
 
 

@@ -12,8 +12,10 @@ import duckdb
 import pyarrow as pa
 
 from spojoin.embedded.arrow_rows import ArrowRows
+from spojoin.embedded.file_reader import told_apart
 from spojoin.errors import BadData, QueryError
 from spojoin.expressions.engine import sentence
+from spojoin.query.engine_check import with_names_quoted
 
 #: Rows that DuckDB gives at once.
 BATCH_ROWS = 1 << 16
@@ -26,12 +28,7 @@ class DuckdbRows(ArrowRows):
         self.sql = sql
         self.relations = {name: _Watched(rows) for name, rows in relations.items()}
         self._threads = threads
-        with closing(self._opened()) as connection:
-            try:
-                schema = connection.sql(sql).limit(0).to_arrow_table().schema
-            except duckdb.Error as error:
-                raise QueryError(f"sql: {sentence(error)}") from error
-        super().__init__(schema, self.relations.values())
+        super().__init__(self._schema(), self.relations.values())
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch. Raises what the relations raise, and BadData where a value can't be computed."""
@@ -39,12 +36,26 @@ class DuckdbRows(ArrowRows):
         try:
             relation = connection.sql(self.sql)
             made = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch  # by DuckDB's version
-            yield from made(BATCH_ROWS)
+            for batch in made(BATCH_ROWS):
+                is_told_apart = batch.schema.names == self.schema.names
+                yield batch if is_told_apart else batch.rename_columns(self.schema.names)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise self._cause(error) from error
         finally:
             connection.close()
             self._note()
+
+    def _schema(self) -> pa.Schema:
+        """The columns that DuckDB gives."""
+        with closing(self._opened()) as connection:
+            try:
+                try:
+                    return _told_apart(connection.sql(self.sql))
+                except duckdb.ParserException:  # the name of a column may be a word that DuckDB reserves
+                    self.sql = with_names_quoted(self.sql)
+                    return _told_apart(connection.sql(self.sql))
+            except duckdb.Error as error:
+                raise QueryError(f"sql: {sentence(error)}") from error
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         """A connection with the relations, in UTC."""
@@ -65,6 +76,13 @@ class DuckdbRows(ArrowRows):
         if raised is not None:
             return raised
         return BadData(f"sql: {sentence(error) if isinstance(error, duckdb.Error) else error}")
+
+
+def _told_apart(relation: duckdb.DuckDBPyRelation) -> pa.Schema:
+    """The columns of a relation, each with a name of its own."""
+    schema = relation.limit(0).to_arrow_table().schema
+    names = told_apart(relation.columns)
+    return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
 
 
 class _Watched(ArrowRows):

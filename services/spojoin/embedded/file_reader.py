@@ -112,3 +112,13 @@ class TextReader(Reader):
     def _open(self) -> pa.NativeFile:
         codec = COMPRESSED_SUFFIXES.get(self.path.suffix.lower())
         return pa.CompressedInputStream(self._raw, codec) if codec else self._raw
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """Names of columns, each once: the second `a` is `a_1`."""
+    found: list[str] = []
+    for name in names:
+        taken = {*found, *(names if name in found else ())}
+        others = (f"{name}_{number}" for number in range(1, len(names) + 1))
+        found.append(name if name not in found else next(each for each in others if each not in taken))
+    return found

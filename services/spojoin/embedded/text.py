@@ -72,13 +72,14 @@ class Utf8Stream:
     """A stream of bytes as UTF-8, with two noncharacters for each byte that is no text; `end` follows the last byte.
 
     encoding: of the bytes; comments: takes lines out, if there are any to take
-    has_marks: whether there were bytes so far that are no text
+    has_marks: whether there were bytes so far that are no text; is_stopped: whether nothing more shall be read
     """
 
     def __init__(
         self, file: pa.NativeFile, end: bytes = b"", encoding: str = "utf-8", comments: Comments | None = None
     ) -> None:
         self.has_marks = False
+        self.is_stopped = False
         self.closed = False
         self._file = file
         self._end: bytes | None = end
@@ -88,7 +89,7 @@ class Utf8Stream:
 
     def read(self, size: int) -> bytes:
         """Exactly `size` more bytes, fewer only at the end: the caller has room for no more."""
-        while len(self._ready) < size and self._end is not None:
+        while len(self._ready) < size and self._end is not None and not self.is_stopped:
             piece = self._file.read(size - len(self._ready))
             self._ready += self._encoded(self._decoder.decode(piece, not piece), is_last=not piece)
             if not piece:

@@ -32,7 +32,7 @@ from spojoin.query.asof import with_nearest
 from spojoin.query.asof_clauses import split_asof
 from spojoin.query.condition import Condition, read_condition
 from spojoin.query.engine_check import check_statement, checkable
-from spojoin.query.foreign import check_paths
+from spojoin.query.foreign import check_from, check_paths, check_words
 from spojoin.query.grouping import has_aggregates
 from spojoin.query.itself import note_of_itself
 from spojoin.query.mended import mending
@@ -146,6 +146,9 @@ class Choices:
 
 def parse_sql(sql: str, line_at: PlaceAt) -> ParsedStatement:
     """The statement and its window clause; `line_at` gives the place of a character of `sql`."""
+    with mending(sql):
+        check_words(sql, line_at)
+        check_from(sql, line_at)
     without_emit, said = split_emit(sql, line_at)
     without_window, window = split_window(without_emit, line_at)
     without_tables, tables = split_tables(without_window, line_at)

@@ -17,6 +17,8 @@ from spojoin.query.statement import Statement
 _FURTHER = re.compile(r"\binterval\b", re.IGNORECASE)
 #: What DuckDB says of a function that is no arithmetic: neither an operator nor the distance of two times.
 _NAMED = re.compile(r"No function matches the given name and argument types '\"?(?!abs\(INTERVAL)\w")
+#: Words that are columns' names nearly everywhere.
+_RESERVED = ("at",)
 _LINE = re.compile(r"^LINE (\d+): (.*)$", re.MULTILINE)
 
 
@@ -31,12 +33,26 @@ def check_statement(sql: str, tables: Mapping[str, Mapping[str, ColumnType]], li
 
     if any(len({name.lower() for name in columns}) < len(columns) for columns in tables.values()):
         return  # DuckDB has no two columns of a table that differ in case alone
+    found = {name: {**_virtual(columns), **columns} for name, columns in tables.items()}
     try:
-        bind(sql.replace("µs", "us"), {name: {**_virtual(columns), **columns} for name, columns in tables.items()})
+        try:
+            bind(sql.replace("µs", "us"), found)
+        except duckdb.ParserException:  # the name of a column may be a word that DuckDB reserves
+            bind(with_names_quoted(sql.replace("µs", "us")), found)
     except duckdb.Error as error:
         if isinstance(error, duckdb.BinderException) and _FURTHER.search(sql) and not _NAMED.search(str(error)):
             return
         raise QueryError(f"sql: {sentence(error)}", line_at(_place(sql, str(error)))) from error
+
+
+def with_names_quoted(sql: str) -> str:
+    """A statement with quotes around names that DuckDB reserves in some versions, and other engines don't."""
+    tokens = sqlglot.tokenize(sql, dialect="duckdb")
+    for k in range(len(tokens) - 1, -1, -1):
+        token, is_call = tokens[k], k + 1 < len(tokens) and tokens[k + 1].token_type is TokenType.L_PAREN
+        if token.token_type is TokenType.VAR and token.text.lower() in _RESERVED and not is_call:
+            sql = f'{sql[: token.start]}"{token.text}"{sql[token.end + 1 :]}'
+    return sql
 
 
 def checkable(sql: str, statement: Statement, scope: Scope) -> str:

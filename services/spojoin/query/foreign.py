@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import sqlglot
 from sqlglot import Token, TokenType
 from sqlglot.errors import SqlglotError
 
+from spojoin.errors import QueryError
 from spojoin.query.mended import Edit, Mended
 from spojoin.query.places import PlaceAt
 
 #: Before JOIN, these say how to join, not what: other engines' hints.
 _HINTS = ("STRAIGHT", "LOOKUP", "HASH", "MERGE", "LOOP", "BROADCAST", "REMOTE", "GLOBAL", "ANY", "ALL")
+
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(ANALYZE\s+)?(?=SELECT|WITH|FROM|\()", re.IGNORECASE)
 
 #: How the names of files end.
 _ENDINGS = ("csv", "tsv", "txt", "json", "jsonl", "ndjson", "parquet", "arrow", "feather", "ipc")
@@ -31,11 +35,135 @@ def foreign_words(sql: str, line: int | None) -> Mended | None:
             return _mended(word, line, [(*_place(tokens[k], sql, after=is_hint), "" if is_hint else "JOIN")])
         if word in _HINTS and words[k + 1 : k + 2] == ["JOIN"]:
             return _mended(f"{word} JOIN", line, [(*_place(tokens[k], sql, after=True), "")])
-        if word == "TOP" and words[k - 1] == "SELECT" and words[k + 1].isdigit():
-            last = [token for token in tokens if token.text != ";"][-1].end + 1
-            _, stop = _place(tokens[k + 1], sql, after=True)
-            return _mended("TOP", line, [(tokens[k].start, stop, ""), (last, last, f" LIMIT {words[k + 1]}")])
-    return None
+    return None if words[:1] != ["FROM"] else _from_first(sql, tokens, line)
+
+
+def check_from(sql: str, line_at: PlaceAt) -> None:
+    """Raises `Mended` where FROM begins a statement of streams."""
+    tokens = sqlglot.tokenize(sql, dialect="duckdb") if sql.lstrip()[:4].upper() == "FROM" else []
+    if tokens and tokens[0].token_type is TokenType.FROM:
+        raise _from_first(sql, tokens, line_at(0))
+
+
+def _from_first(sql: str, tokens: Sequence[Token], line: int | None) -> Mended:
+    """The statement with SELECT before FROM."""
+    texts = [token.text.upper() for token in tokens]
+    begin = next(
+        (k for k in range(len(texts)) if texts[k] == "SELECT" and texts[:k].count("(") == texts[:k].count(")")), None
+    )
+    edits: list[Edit] = [(0, 0, "SELECT * ")]
+    if begin is not None:
+        ends = ("WHERE", "GROUP BY", "HAVING", "QUALIFY", "WINDOW", "EMIT", "ORDER BY", "LIMIT", ";")
+        stop = next((k for k in range(begin, len(texts)) if texts[k] in ends), len(texts))
+        span = tokens[begin].start, tokens[stop - 1].end + 1
+        edits = [(0, 0, f"{sql[slice(*span)]} "), (tokens[begin - 1].end + 1, span[1], "")]
+    return Mended("FROM stands before SELECT: expected SELECT first", line, edits)
+
+
+def check_words(sql: str, line_at: PlaceAt) -> None:
+    """Raises `Mended`, or QueryError, where a word of another dialect, or around a SELECT, has another meaning here."""
+    try:
+        tokens = [
+            each for each in sqlglot.tokenize(sql, dialect="duckdb") if each.token_type is not TokenType.SEMICOLON
+        ]
+    except SqlglotError:
+        return
+    words = [token.text.upper() for token in tokens]
+    _check_around(sql, tokens, line_at)
+    for k, word in enumerate(words):
+        line, following = line_at(tokens[k].start), words[k + 1 : k + 4]
+        if word == "EXCEPT" and words[k - 1] == "*" and following[:1] == ["("] and following[1] not in ("SELECT", "("):
+            message = "* EXCEPT is a word of another dialect: expected * EXCLUDE"
+            raise Mended(message, line, [(*_place(tokens[k], sql, after=False), "EXCLUDE")])
+        if word == "TOP" and words[k - 1] == "SELECT" and (count := _count_of_top(following)) is not None:
+            raise _limited(
+                "TOP", line, tokens, (tokens[k].start, tokens[k + len(count) + 1].start), "".join(count).strip("()")
+            )
+        if word == "ROWNUM" and following[:1] == ["<="] and following[1].isdigit():
+            raise _without_rownum(tokens, words, k, line)
+        if word == "STRATEGY" and following and "ASOF" in words[:k]:
+            raise QueryError(
+                "STRATEGY is a word of Polars: expected MATCH_CONDITION (l.at >= r.at) for backward, (l.at <= r.at) "
+                "for forward, and (ABS(l.at - r.at)) with TOLERANCE INTERVAL '5 s' for nearest",
+                line,
+            )
+        if word == "ASOF" and "RIGHT" in (words[k - 1], *following[:1]):
+            raise _turned(sql, tokens, k, line)
+
+
+def _count_of_top(following: Sequence[str]) -> Sequence[str] | None:
+    """The words behind TOP that are its number, in parentheses or not."""
+    if following[:1] == ["("] and following[2:] == [")"]:
+        return following
+    return following[:1] if following and following[0].isdigit() else None
+
+
+def _check_around(sql: str, tokens: Sequence[Token], line_at: PlaceAt) -> None:
+    """Raises `Mended` where a SELECT is a part of a command."""
+    words = [token.text.upper() for token in tokens]
+    line = line_at(0)
+    if explain := _EXPLAIN.match(sql):
+        message = "EXPLAIN stands before a SELECT: expected the SELECT alone; --explain shows how it is evaluated"
+        raise Mended(message, line, [(0, explain.end(), "")])
+    if words[:1] in (["DESCRIBE"], ["SUMMARIZE"]) and words[1:2] in (["SELECT"], ["WITH"], ["FROM"]):
+        edits = [(0, 0, "SELECT * FROM ("), (tokens[-1].end + 1, tokens[-1].end + 1, ")")]
+        raise Mended(f"{words[0]} begins no statement here: expected it in parentheses, behind FROM", line, edits)
+    if words[:1] in (["COPY"], ["CREATE"], ["INSERT"]):
+        begin, what = (
+            next((k for k, word in enumerate(words) if word in ("SELECT", "WITH")), 0),
+            "-o FILE takes its rows",
+        )
+    else:
+        return
+    if not 0 < begin < len(tokens):
+        return
+    end = _closing_of(words, begin)
+    edits = [(0, tokens[begin].start, ""), (tokens[end].end + 1, tokens[-1].end + 1, "")]
+    message = f"{words[0]} stands around a SELECT: expected the SELECT alone; {what}"
+    raise Mended(message, line, edits)
+
+
+def _closing_of(words: Sequence[str], begin: int) -> int:
+    """The last word of a SELECT that begins at a word, up to a parenthesis that closes around it."""
+    depth = 0
+    for k in range(begin, len(words)):
+        depth += (words[k] == "(") - (words[k] == ")")
+        if depth < 0:
+            return k - 1
+    return len(words) - 1
+
+
+def _limited(word: str, line: int, tokens: Sequence[Token], cut: tuple[int, int], count: str) -> Mended:
+    """The statement without a part, and with LIMIT before the clauses that DuckDB hasn't got."""
+    texts = [token.text.upper() for token in tokens]
+    starts = [k for k in range(1, len(texts)) if texts[k : k + 2] in (["EMIT", "ON"], ["WINDOW", "AS"])]
+    end = tokens[starts[0] - 1 if starts else -1].end + 1
+    message = f"{word} is a word of another dialect: expected SQL of DuckDB without it"
+    return Mended(message, line, [(*cut, ""), (end, end, f" LIMIT {count}")])
+
+
+def _without_rownum(tokens: Sequence[Token], words: Sequence[str], k: int, line: int) -> Mended:
+    """The statement with LIMIT for a condition on ROWNUM, which stands alone or beside others."""
+    is_before_others = words[k - 1] == "WHERE" and words[k + 3 : k + 4] == ["AND"]
+    begin = tokens[k].start if is_before_others else tokens[k - 2].end + 1
+    stop = tokens[k + 4].start if is_before_others else tokens[k + 2].end + 1
+    return _limited("ROWNUM", line, tokens, (begin, stop), words[k + 2])
+
+
+def _turned(sql: str, tokens: Sequence[Token], k: int, line: int) -> QueryError:
+    """ASOF RIGHT JOIN with the sides turned."""
+    words = [token.text.upper() for token in tokens]
+    message = "ASOF RIGHT JOIN isn't supported: with the sides turned, each right row has its nearest left one"
+    first = k - (words[k - 1] == "RIGHT")
+    join = words.index("JOIN", k)
+    begin = max((j for j in range(first) if words[j] == "FROM"), default=None)
+    ends = [j for j in range(join, len(words)) if words[j] in ("ON", "USING", "MATCH_CONDITION")]
+    if begin is None or not ends or "SELECT" in words[begin:first]:
+        return QueryError(message, line)
+    parts = ((begin + 1, first), (first, join + 1), (join + 1, ends[0]))
+    left, kind, right = [(tokens[a].start, tokens[b - 1].end + 1) for a, b in parts]
+    edits = [(*left, sql[slice(*right)]), (*kind, "ASOF LEFT JOIN"), (*right, sql[slice(*left)])]
+    return Mended(message, line, edits)
 
 
 def check_paths(sql: str, line_at: PlaceAt) -> None:

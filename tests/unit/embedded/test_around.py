@@ -115,7 +115,7 @@ def test_duckdb_reaches_no_file_but_those_of_the_statement(tmp_path: Path) -> No
     file = tmp_path / "secret.csv"
     file.write_text("a\n1\n")
     with pytest.raises(QueryError, match="file system operations are disabled"):
-        spojoin.sql(f"SELECT * FROM read_csv('{file}')")
+        spojoin.sql(f"SELECT * FROM read_text('{file}')")
     assert spojoin.sql(f"SELECT COUNT(*) AS n FROM '{file}'").to_arrow().to_pylist() == [{"n": 1}]
 
 

@@ -77,6 +77,36 @@ REFUSED = {
         "SELECT l.id FROM a AS l INNER JOIN b AS r ON l.v < r.v"
     ),
     "SELECT TOP 20 l.id FROM a AS l JOIN b AS r ON l.v < r.v;": "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v LIMIT 20;",  # noqa: E501
+    "SELECT TOP (3) l.id FROM a AS l JOIN b AS r ON l.v < r.v ORDER BY l.id, r.id": (
+        "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v ORDER BY l.id, r.id LIMIT 3"
+    ),
+    "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v WHERE ROWNUM <= 9 AND l.id > 1": (
+        "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v WHERE l.id > 1 LIMIT 9"
+    ),
+    "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v WHERE l.id > 1 AND ROWNUM <= 9;": (
+        "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v WHERE l.id > 1 LIMIT 9;"
+    ),
+    "SELECT * EXCEPT (v, k) FROM a AS l JOIN b AS r ON l.v < r.v": (
+        "SELECT * EXCLUDE (v, k) FROM a AS l JOIN b AS r ON l.v < r.v"
+    ),
+    "SELECT r.id, l.id AS o FROM a AS l ASOF RIGHT JOIN b AS r ON l.v >= r.v": (
+        "SELECT r.id, l.id AS o FROM b AS r ASOF LEFT JOIN a AS l ON l.v >= r.v"
+    ),
+    "SELECT r.id, l.id AS o FROM a AS l RIGHT ASOF JOIN b AS r ON l.v >= r.v": (
+        "SELECT r.id, l.id AS o FROM b AS r ASOF LEFT JOIN a AS l ON l.v >= r.v"
+    ),
+    "EXPLAIN ANALYZE SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v": (
+        "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v"
+    ),
+    "COPY (SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v) TO 'x.parquet'": (
+        "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v"
+    ),
+    "CREATE OR REPLACE TABLE c AS SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v": (
+        "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v"
+    ),
+    "SUMMARIZE SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v": (
+        "SELECT * FROM (SUMMARIZE SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v)"
+    ),
     "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v AND r.k < l.id": (
         "SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v AND CAST(r.k AS BIGINT) < l.id"
     ),
@@ -105,6 +135,30 @@ def test_where_that_no_null_passes_makes_less_of_an_outer_join_of_streams(join, 
     with pytest.raises(QueryError) as refused:
         spojoin.Join(statement.format(join), {"a": schema, "b": schema})
     assert refused.value.instead == (instead and statement.format(instead))
+
+
+@pytest.mark.parametrize("listed", ["", "SELECT l.v, r.w "])
+def test_from_before_select_is_turned_round_for_streams(listed):
+    schema = {"v": "long", "w": "double"}
+    rest = "WINDOW AS (SLIDE INTERVAL '1' ON '9')"
+    with pytest.raises(QueryError, match="FROM stands before SELECT") as refused:
+        spojoin.Join(f"FROM a AS l JOIN b AS r ON l.v < r.v {listed}{rest}", {"a": schema, "b": schema})
+    assert refused.value.instead == f"{listed or 'SELECT * '}FROM a AS l JOIN b AS r ON l.v < r.v {rest}"
+    spojoin.Join(refused.value.instead, {"a": schema, "b": schema}).close()
+
+
+def test_a_column_may_have_a_name_that_duckdb_reserves():
+    at = pa.table({"at": [1, 2], "v": [1, 2]})
+    names = {"f": at, "b": B}
+    for listed in ("at", "at AS x", "l.* EXCLUDE (at)", "at + 1 AS at", "MAX(l.at) AS at"):
+        for around in ("", " ORDER BY 1"):
+            assert spojoin.sql(f"SELECT {listed} FROM f AS l JOIN b AS r ON l.v < r.v{around}", **names).to_arrow()
+    join = spojoin.Join(
+        "SELECT * EXCLUDE (at) FROM a AS l JOIN b AS r ON l.v < r.w AND at > 0 WINDOW AS (SLIDE INTERVAL '1' ON '9')",
+        {"a": {"at": "long", "v": "long"}, "b": {"w": "long"}},
+    )
+    assert join.push({"v": [1], "at": [3]}, "a").schema.names == ["v", "w"]
+    join.close()
 
 
 def test_a_group_on_a_stream_is_the_row():
