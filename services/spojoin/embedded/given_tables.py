@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-from spojoin.embedded.arguments import is_row, table_of
+from spojoin.embedded.arguments import PIECE_ROWS, RowDicts, pieces_of, table_of, table_of_rows, tables_of_pieces
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.suggest import listed
-
-#: Rows of a generator of rows that make one piece.
-_PIECE_ROWS = 1 << 16
 
 
 class ReadOnce:
     """A reader, generator or other iterator under the name that the statement has for it: it can be read once.
 
     schema: of a reader its own, else that of its first piece, which is read at once
+    is_guessed: whether rows that are dicts have told the types, so that later rows may have others
 
     Raises BadData where there is no piece.
     """
@@ -29,18 +27,21 @@ class ReadOnce:
     def __init__(self, name: str, rows: Iterator[Any]) -> None:
         self.name = name
         self._pieces: Iterator[Any] | None = rows
+        self.is_guessed = False
         if isinstance(rows, pa.RecordBatchReader):
             self.schema = rows.schema
             return
-        first = next(_pieces(rows), None)
+        found = pieces_of(rows, PIECE_ROWS)
+        first = next(found, None)
         if first is None:
             raise BadData(
                 f"the {_kind(rows)} {name!r} gives no rows, so its columns are unknown: it is empty, or has been "
                 "read before"
             )
-        table = table_of(first, f"{name}[0]")
+        self.is_guessed = isinstance(first, RowDicts)
+        table = self._table(first, 0)
         self.schema = table.schema
-        self._pieces = chain([table], _pieces(rows))
+        self._pieces = chain([table], (self._table(each, number) for number, each in enumerate(found, 1)))
 
     def __iter__(self) -> Iterator[Any]:
         """Its pieces. Raises BadData the second time."""
@@ -51,6 +52,19 @@ class ReadOnce:
                 "as by results.to_arrow(), or give the rows as one table, as by reader.read_all()"
             )
         return pieces
+
+    def _table(self, piece: Any, number: int) -> pa.Table:  # noqa: ANN401
+        """A piece as a table. Rows that are dicts may lack columns of the first piece, but have no others."""
+        if not isinstance(piece, RowDicts):
+            return table_of(piece, f"{self.name}[{number}]")
+        names = self.schema.names if number else []
+        table = table_of_rows(piece, self.name, names)
+        if number and (new := [name for name in table.column_names if name not in names]):
+            raise BadData(
+                f"rows of {self.name!r} have a column {new[0]!r}, which none of the first {PIECE_ROWS:,} has: let the "
+                "first row have all columns, with None where there is no value"
+            )
+        return table
 
     def read_all(self) -> pa.Table:
         """All rows as a table, which can be read again."""
@@ -88,7 +102,7 @@ def _in_one(name: str, pieces: Sequence[Any]) -> pa.Table:
     """The pieces of a list as one table, whose types hold the values of all."""
     if not pieces:
         raise BadData(f"{name} is an empty list, so its columns are unknown: give a table, even one without rows")
-    found = [table_of(piece, f"{name}[{number}]") for number, piece in enumerate(_pieces(iter(pieces)))]
+    found = list(tables_of_pieces(pieces, name))
     for number, table in enumerate(found):
         if set(table.column_names) != set(found[0].column_names):
             raise BadData(
@@ -99,15 +113,6 @@ def _in_one(name: str, pieces: Sequence[Any]) -> pa.Table:
         return pa.concat_tables(found, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise BadData(f"the pieces of {name} have different types ({error}): cast the column in one of them") from error
-
-
-def _pieces(rows: Iterator[Any]) -> Iterator[Any]:
-    """Pieces as they come, but of rows that are dicts of single values, tables of many."""
-    for first in rows:
-        if is_row(first):
-            yield pa.Table.from_pylist([first, *islice(rows, _PIECE_ROWS)])
-        else:
-            yield first
 
 
 def _kind(rows: object) -> str:

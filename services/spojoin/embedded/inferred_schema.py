@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from spojoin.embedded.arguments import kind_of_value, table_of
+from spojoin.embedded.folder_columns import folder_columns
 from spojoin.embedded.patterns import files_of
-from spojoin.embedded.readers import CSV_DELIMITERS, JSON_SUFFIXES, PARQUET_SUFFIXES, format_suffix
+from spojoin.embedded.readers import CSV_DELIMITERS, JSON_SUFFIXES, PARQUET_SUFFIXES, format_suffix, is_json, may_be_csv
 from spojoin.embedded.standard_input import naming_standard_input
+from spojoin.embedded.unusable import NOT_TAKEN, how_to_give, lacking_in_arrow, unusable_column
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.model import AS_THE_PAGE_SAYS, ColumnType, CsvOptions, TypeName
 from spojoin.query.inferred import InferredSchema, common_type, inferred, repeated_name
@@ -44,7 +47,8 @@ def schema_with_notes(source: object, *, carries: bool = False, csv: CsvOptions 
     """
     if isinstance(source, str | Path):
         return _of_files(Path(source), csv, carries=carries)
-    return inferred(arrow_schema_of(source), carries=carries)
+    found = inferred(arrow_schema_of(source), carries=carries)
+    return replace(found, guessed=frozenset(found.columns)) if getattr(source, "is_guessed", False) else found
 
 
 def arrow_schema_of(source: Any) -> pa.Schema:  # noqa: ANN401  (any argument)
@@ -58,17 +62,20 @@ def arrow_schema_of(source: Any) -> pa.Schema:  # noqa: ANN401  (any argument)
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
             raise BadData(f"the data frame's {repeated_name(str(repeated))}")
-        return pa.Schema.from_pandas(source)
+        try:
+            return pa.Schema.from_pandas(source)
+        except NOT_TAKEN as error:
+            raise BadData(f"the data frame's {unusable_column(source) or error}") from error
     if isinstance(source, Mapping):
-        return pa.table(dict(source)).schema
+        return table_of(source, "the dict").schema
+    if why := lacking_in_arrow(source):
+        raise BadData(f"the data frame's {why}")
     if hasattr(source, "__arrow_c_schema__"):
         return pa.schema(source)
     if hasattr(source, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(source).schema
-    raise BadData(
-        f"a {type(source).__qualname__} tells no column types: expected a file, an Arrow table, batch, reader or "
-        "schema, or a data frame"
-    )
+    way = how_to_give(source) or "expected a file, an Arrow table, batch, reader or schema, or a data frame"
+    raise BadData(f"{kind_of_value(source)} tells no column types: {way}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +88,19 @@ class _Found:
 
 def _of_files(path: Path, csv: CsvOptions, *, carries: bool) -> InferredSchema:
     """The types that hold the values of all files that a path stands for."""
-    files = _sampled(files_of(path))
+    all_files = files_of(path)
+    files = _sampled(all_files)
+    of_folders = {} if all_files == [path] else folder_columns(all_files)
     found = [_of_file(each, csv, carries=carries) for each in files]
-    left_out = {name: why for each in found for name, why in each.left_out.items()}
-    names = dict.fromkeys(name for each in found for name in each.columns if name not in left_out)
+    left_out = {name: why for each in found for name, why in each.left_out.items() if name not in of_folders}
+    names = dict.fromkeys(name for each in found for name in each.columns if name not in {*left_out, *of_folders})
     return InferredSchema(
-        {name: _common(name, files, found) for name in names},
+        {name: _common(name, files, found) for name in names}
+        | {name: kind or _STRING for name, kind in of_folders.items()},
         left_out,
         frozenset(names if any(map(_is_text, files)) else ()),
         frozenset(name for name in names if all(each.columns.get(name) is None for each in found)),
-        is_open=not (names or left_out) and any(map(_is_json, files)),
+        is_open=not (names or left_out) and any(map(is_json, files)),
     )
 
 
@@ -102,11 +112,7 @@ def _sampled(files: list[Path]) -> list[Path]:
 
 
 def _is_text(path: Path) -> bool:
-    return any(suffix.lower() in {*CSV_DELIMITERS, *JSON_SUFFIXES} for suffix in path.suffixes[-2:])
-
-
-def _is_json(path: Path) -> bool:
-    return any(suffix.lower() in JSON_SUFFIXES for suffix in path.suffixes[-2:])
+    return may_be_csv(path) or is_json(path)
 
 
 def _common(name: str, files: list[Path], found: list[_Found]) -> ColumnType:

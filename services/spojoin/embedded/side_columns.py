@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from spojoin.embedded.inferred_schema import schema_with_notes
 from spojoin.embedded.patterns import files_of
-from spojoin.embedded.readers import CSV_DELIMITERS, JSON_SUFFIXES
+from spojoin.embedded.readers import is_json, may_be_csv
 from spojoin.embedded.source_options import Columns, of_input
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import AS_THE_PAGE_SAYS, ColumnType, CsvOptions, FileForm, TypeName
@@ -69,7 +69,7 @@ def told_columns(
     """
     found = schema_with_notes(source, carries=True, csv=_csv_of(source, names, csv))
     given = of_input(schemas, *names) or {}
-    if not _is_text(source, JSON_SUFFIXES):  # whose rows may have columns that the first ones lack
+    if not _is_file(source, is_json):  # whose rows may have columns that the first ones lack
         given = _known(names[0], found, given, is_of_all="" in schemas)
     return replace(
         found,
@@ -87,10 +87,10 @@ def form_of(found: InferredSchema, names: Sequence[str], csv: Mapping[str, CsvOp
 
 def _csv_of(source: object, names: Sequence[str], csv: Mapping[str, CsvOptions]) -> CsvOptions:
     form = of_input(csv, *names)
-    if form is None or _is_text(source, CSV_DELIMITERS):
+    if form is None or _is_file(source, may_be_csv):
         return form or AS_THE_PAGE_SAYS
     if "" not in csv:
-        raise ConfigurationError(f"csv of {names[0]}: it isn't a CSV file: expected a name that ends with .csv or .tsv")
+        raise ConfigurationError(f"csv of {names[0]}: it isn't a CSV file, as its ending says")
     return AS_THE_PAGE_SAYS
 
 
@@ -134,7 +134,7 @@ def _hints(side: SideSource, found: InferredSchema, csv: Mapping[str, CsvOptions
 
 def _hints_of(side: SideSource, names: Sequence[str], csv: Mapping[str, CsvOptions]) -> Iterator[str]:
     """What columns of text in CSV may be."""
-    if _is_text(side.source, CSV_DELIMITERS):
+    if _is_file(side.source, may_be_csv):
         from spojoin.embedded.csv_hints import hints  # noqa: PLC0415  (where there is a mistake)
 
         yield from hints(Path(str(side.source)), of_input(csv, *side.names) or AS_THE_PAGE_SAYS, names)
@@ -167,8 +167,5 @@ def _has_time(found: InferredSchema) -> bool:
     return any(kind.name in _MOMENTS for kind in found.columns.values())
 
 
-def _is_text(source: object, suffixes: Iterable[str]) -> bool:
-    if not isinstance(source, str | Path):
-        return False
-    first = next(iter(files_of(Path(source))))
-    return any(suffix.lower() in suffixes for suffix in first.suffixes[-2:])
+def _is_file(source: object, fits: Callable[[Path], bool]) -> bool:
+    return isinstance(source, str | Path) and fits(files_of(Path(source))[0])

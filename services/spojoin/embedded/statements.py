@@ -246,6 +246,8 @@ def _source(side: JoinSide, tables: Mapping[str, object]) -> str | Path:
         return Path(side.stream)
     if tables:
         raise QueryError(unknown("table", side.stream, tables), side.line)
+    if Path(side.stream).exists():
+        raise QueryError(f"'{side.stream}' could be a name: write its path with a slash, './{side.stream}'", side.line)
     raise QueryError(
         f"'{side.stream}' is no file: expected its path in quotes, such as FROM '{side.stream}.csv' AS {side.alias}",
         side.line,
@@ -282,7 +284,7 @@ def _stream_name(side: JoinSide) -> str:
     if not side.is_file:
         return side.stream
     stem = Path(side.stream).name.split(".")[0]
-    return _NOT_IN_NAMES.sub("_", stem).strip("_")[:200] or "stdin"
+    return _NOT_IN_NAMES.sub("_", stem).strip("_")[:200] or ("stdin" if side.stream == "-" else "files")
 
 
 def _stream(

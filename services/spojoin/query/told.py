@@ -28,8 +28,8 @@ def check_told(stream: Stream, batch: pa.RecordBatch, refusals: Refusals) -> Non
     rows = [row for row, (reason, _) in refusals.by_row.items() if reason in _MISFITS]
     for name in stream.file.guessed.intersection(batch.schema.names) if rows else ():
         column, declared = batch.column(name), stream.schema[name]
-        for row in rows if pa.types.is_string(column.type) else ():
-            found = _type_of(column[row].as_py())
+        for row in rows:
+            found = _type_of(None if (value := column[row].as_py()) is None else str(value))
             if found is not None and common_type(declared, found) != declared:
                 wider = common_type(declared, found)
                 ways = [ColumnType(TypeName.STRING), declared] if wider is None else [wider]

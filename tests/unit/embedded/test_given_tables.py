@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import spojoin
+from spojoin.embedded import given_tables
 from spojoin.errors import BadData, ConfigurationError
 
 ROWS = pa.table({"id": [1, 2, 3, 4], "x": [3.0, 1.0, 2.0, 1.5]})
@@ -155,3 +156,35 @@ def test_paths_of_one_file_are_one_file(tmp_path, monkeypatch):
         statement = SELF.replace(" t ", f" '{other}' ", 1).replace(" t ", " 'a.csv' ", 1)
         assert pairs(spojoin.sql(statement)) == expected
         assert pairs(spojoin.sql(SELF.replace(" t ", " other ", 1), t="a.csv", other=other)) == expected
+
+
+LEVELS = pa.table({"level": [10, 20]})
+OVER = "SELECT l.*, r.level FROM a AS l JOIN TABLE(levels) AS r ON l.v > r.level"
+
+
+def over_levels(rows):
+    return spojoin.sql(OVER, a=rows, levels=LEVELS).to_arrow().to_pylist()
+
+
+def test_a_column_that_a_later_row_has_is_a_column():
+    assert over_levels([{"v": 12}, {"v": 15, "id": 2}]) == [
+        {"v": 12, "id": None, "level": 10},
+        {"v": 15, "id": 2, "level": 10},
+    ]
+
+
+def test_a_column_that_only_later_pieces_of_a_generator_have_is_refused(monkeypatch):
+    monkeypatch.setattr(given_tables, "PIECE_ROWS", 2)
+    rows = [{"v": 12, "id": 1}, {"v": 13, "id": 2}, {"v": 14}]
+    assert [row["id"] for row in over_levels(iter(rows))] == [1, 2, None]
+    with pytest.raises(BadData, match="have a column 'new', which none of the first 2 has: let the first row"):
+        over_levels(iter([*rows, {"v": 15, "new": 1}]))
+
+
+def test_a_later_number_of_a_generator_that_its_first_rows_do_not_show_ends_the_reading(monkeypatch):
+    monkeypatch.setattr(given_tables, "PIECE_ROWS", 2)
+    rows = [{"v": 12}, {"v": 13}, {"v": 14.5}]
+    with pytest.raises(BadData, match=r"column 'v' is long in the first rows.*schema=\{'v': 'double'\}"):
+        over_levels(iter(rows))
+    found = spojoin.sql(OVER, a=iter(rows), levels=LEVELS, schema={"a": {"v": "double"}}).to_arrow()
+    assert found["v"].to_pylist() == [12.0, 13.0, 14.5]

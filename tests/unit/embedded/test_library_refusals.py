@@ -2,6 +2,7 @@
 
 import asyncio
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +127,11 @@ def test_nanoseconds_come_back_as_text():
     assert kept.at([0]) == {0: {"x": "2013-01-01 05:00:00.000000001"}}
 
 
+@dataclass
+class SimpleRow:
+    a: int
+
+
 TABLE = pa.table({"a": [1], "at": [0], "k": [1]})
 REFUSED = [
     (3, "rows must be an Arrow batch or table, a data frame.*found an int"),
@@ -138,12 +144,19 @@ REFUSED = [
     (pl.from_arrow(TABLE).lazy(), r"polars.LazyFrame: it is a plan without rows yet: push its collect\(\)"),
     ([TABLE, pl.from_arrow(TABLE).lazy()], r"rows\[1\] is a polars.LazyFrame"),
     ({"a": 1, "at": 0, "k": 1}, "its 'a' is an int, and expected is a list or an array for each column"),
-    ([{"a": 1, "at": 0, "k": 1}], r"pyarrow.Table.from_pylist\(rows\)"),
-    ([[1, 2]], r"rows\[0\] is a list"),
+    ([{"a": 1, "at": 0, "k": 1}, (2, 0, 2)], "a row of rows is a tuple: expected a dict"),
+    ([{"a": 1, "at": 0, "k": 1}, {"a": "x", "at": 0, "k": 1}], "column 'a' has values of the types int, str"),
+    ([[1, 2]], r"rows\[0\] is a list: of rows without names make a data frame"),
+    ([SimpleRow(1)], r"rows\[0\] is a .*SimpleRow: of data classes give dicts"),
     ({0: [1]}, "its key 0 is no name of a column"),
-    ({"a": [1, 2], "at": [0], "k": [1]}, "found a dict: .*length"),
+    ({"a": [1, 2], "at": [0], "k": [1]}, "unlike numbers of values: 'a' has 2, 'at' has 1"),
+    ({"a": {1}, "at": [0], "k": [1]}, "its 'a' is a set, and expected is a list or an array"),
     (pd.DataFrame([[1, 2]], columns=["a", "a"]), "found a pandas.DataFrame: Duplicate column names"),
-    (pd.DataFrame({"a": [1, "x"]}), "found a pandas.DataFrame"),
+    (pd.DataFrame({"a": [1, "x"]}), r"values of the types int, str: make them text, as by frame\['a'\].astype"),
+    (pd.DataFrame({"a": pd.arrays.SparseArray([1])}), r"'a' is sparse: .*\['a'\].sparse.to_dense\(\)"),
+    (pd.DataFrame({"a": [2**70, 1]}), r"beyond 64 bits: .* frame\['a'\].map\(decimal.Decimal"),
+    (pl.DataFrame({"a": pl.Series([object()], dtype=pl.Object)}), "column 'a' is Object, which Arrow doesn't have"),
+    (pl.DataFrame({"a": pl.Series([1], dtype=pl.Int128)}), r"'a' is Int128.*cast\(pl.Decimal\(38, 0\)\)"),
 ]
 
 
