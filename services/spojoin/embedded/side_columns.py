@@ -7,34 +7,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
+from spojoin.embedded.by_values import Mistaken, by_values
 from spojoin.embedded.inferred_schema import schema_with_notes
 from spojoin.embedded.patterns import files_of
 from spojoin.embedded.readers import is_json, may_be_csv
+from spojoin.embedded.side_source import SideSource
 from spojoin.embedded.source_options import Columns, of_input
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import AS_THE_PAGE_SAYS, ColumnType, CsvOptions, FileForm, TypeName
 from spojoin.query.inferred import InferredSchema
-from spojoin.query.statement import JoinSide, Statement
+from spojoin.query.statement import Statement
 from spojoin.query.untyped import ordered_texts, types_by_use, with_named_columns
 from spojoin.suggest import unknown
 
 _TIMESTAMP = ColumnType(TypeName.TIMESTAMP)
 _MOMENTS = (TypeName.TIMESTAMP, TypeName.DATE)
-
-
-class SideSource(NamedTuple):
-    """A side of the join, its stream's name, and what is read."""
-
-    side: JoinSide
-    name: str
-    source: object
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """By which options may name it."""
-        return self.side.stream, self.name
 
 
 def columns_of(
@@ -108,7 +96,7 @@ def check_orders(
     """QueryError where the statement orders texts that an option would read as numbers or times."""
     for number, name in ordered_texts(statement, found):
         side = sides[number]
-        for hint in _hints_of(side, [name], csv):
+        for hint in _hints_of(side, [name], csv, is_ordered=True):
             raise QueryError(hint, side.side.line)
 
 
@@ -119,11 +107,17 @@ def hinting(
     """Adds to a mistake of the statement what columns of text in CSV may be that it names."""
     try:
         yield
-    except ConfigurationError as error:
+    except ConfigurationError as caught:
+        error = by_values(caught, Mistaken(sql, sides, found, csv))
         hints = [hint for side, schema in zip(sides, found, strict=True) for hint in _hints(side, schema, csv, sql)]
-        if hints:
-            error.args = ("; ".join(dict.fromkeys([str(error), *hints])),)
-        raise
+        if not hints:
+            raise error from None
+        instead = error.instead if isinstance(error, QueryError) else None
+        said = "; ".join(dict.fromkeys([str(error).removesuffix(f"; write: {instead}"), *hints]))
+        if instead is not None:
+            raise QueryError(said, instead=instead) from None
+        error.args = (said,)
+        raise error from None
 
 
 def _hints(side: SideSource, found: InferredSchema, csv: Mapping[str, CsvOptions], sql: str) -> Iterator[str]:
@@ -132,12 +126,15 @@ def _hints(side: SideSource, found: InferredSchema, csv: Mapping[str, CsvOptions
     yield from _hints_of(side, [name for name in texts if {*re.findall(r"\w+", name.lower())} <= words], csv)
 
 
-def _hints_of(side: SideSource, names: Sequence[str], csv: Mapping[str, CsvOptions]) -> Iterator[str]:
+def _hints_of(
+    side: SideSource, names: Sequence[str], csv: Mapping[str, CsvOptions], *, is_ordered: bool = False
+) -> Iterator[str]:
     """What columns of text in CSV may be."""
     if _is_file(side.source, may_be_csv):
         from spojoin.embedded.csv_hints import hints  # noqa: PLC0415  (where there is a mistake)
 
-        yield from hints(Path(str(side.source)), of_input(csv, *side.names) or AS_THE_PAGE_SAYS, names)
+        options = of_input(csv, *side.names) or AS_THE_PAGE_SAYS
+        yield from hints(Path(str(side.source)), options, names, is_ordered=is_ordered)
 
 
 def _known(name: str, found: InferredSchema, given: Columns, *, is_of_all: bool) -> Columns:

@@ -11,7 +11,8 @@ from pathlib import Path
 from spojoin.embedded.given_tables import ReadOnce
 from spojoin.embedded.named_files import identity
 from spojoin.embedded.patterns import files_of
-from spojoin.embedded.side_columns import SideSource, check_named, check_orders, columns_of, form_of, hinting
+from spojoin.embedded.side_columns import check_named, check_orders, columns_of, form_of, hinting
+from spojoin.embedded.side_source import SideSource
 from spojoin.embedded.source_options import Columns
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import (

@@ -11,6 +11,7 @@ from sqlglot import exp
 from spojoin.errors import QueryError
 from spojoin.model import ColumnType, Computed, PairExpression, TypeName, Use, pair_column
 from spojoin.query.exactly import exactly
+from spojoin.query.mended import Mended, span
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
 from spojoin.query.statement import DIALECT, bare
@@ -160,11 +161,13 @@ def _check_zones(
 
 
 def _expect_boolean(node: exp.Expression, kind: ColumnType, scope: Scope) -> None:
-    if kind.name is not TypeName.BOOLEAN:
-        raise QueryError(
-            f"'{text_of(node)}' is a {kind}, no condition: expected a comparison, or something that is true or false",
-            scope.line_of(node),
-        )
+    if kind.name is TypeName.BOOLEAN:
+        return
+    message = f"'{text_of(node)}' is a {kind}, no condition: expected a comparison, or something that is true or false"
+    place = span(bare(node))
+    if place is None or kind.name not in (TypeName.STRING, TypeName.INT, TypeName.LONG):
+        raise QueryError(message, scope.line_of(node))
+    raise Mended(message, scope.line_of(node), [(*place, f"CAST({text_of(node)} AS BOOLEAN)")])
 
 
 def _why_refused(node: exp.Expression) -> str | None:

@@ -71,6 +71,12 @@ def doubt_about(number: Fraction | int, name: str) -> str:
     )
 
 
+def plausible_unit(number: Fraction | int) -> TimeUnit | None:
+    """The unit in which a number is a time from 1990 to 2099; None where it is none in any."""
+    ticks = TICKS[TimeUnit.MILLISECONDS]
+    return TimeUnit.MILLISECONDS if _OURS_S[0] * ticks <= number < _OURS_S[1] * ticks else _looks_like(number)
+
+
 def _looks_like(number: Fraction | int) -> TimeUnit | None:
     return next((unit for unit, (first, end) in _RANGES.items() if first <= number < end), None)
 
