@@ -40,9 +40,13 @@ class HeldBy(NamedTuple):
         return {f"held_{name}": int(value) if name == "is_table" else value for name, value in self._asdict().items()}
 
 
+#: For the store, where nothing is held: what was reported before would remain.
+NOTHING_HELD: Fields = {"held_name": ""}
+
+
 def held_by(fields: Mapping[str, str]) -> HeldBy | None:
     """What a service reported of it; None where nothing is held for long."""
-    if "held_name" not in fields:
+    if not fields.get("held_name"):
         return None
     found = HeldBy(
         fields["held_name"],

@@ -22,7 +22,7 @@ from spojoin.telemetry.expected import ServiceReport
 from spojoin.telemetry.frame_hops import FrameHops
 from spojoin.telemetry.gauges import MachineGauges, WindowGauges
 from spojoin.telemetry.health import Health
-from spojoin.telemetry.held import HeldSince
+from spojoin.telemetry.held import NOTHING_HELD, HeldSince
 from spojoin.telemetry.metrics import Metrics, value_of
 from spojoin.telemetry.status import READY, STANDBY
 from spojoin.telemetry.trail import FrameTrail
@@ -270,7 +270,7 @@ class Reporter:
         found = self._held.note(holder, self._query, self._clock.monotonic_ms())
         self._metrics.held.clear()
         if found is None or holder is None:
-            return {}
+            return NOTHING_HELD
         stream, partition = self._query.inputs[holder.stream].name, holder.partition
         self._metrics.held.labels(stream, "" if partition is None else partition).set(found.ms / 1_000)
         return found.fields()

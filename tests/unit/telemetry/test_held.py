@@ -18,6 +18,7 @@ from spojoin.telemetry.health import Health
 from spojoin.telemetry.held import HeldBy, HeldSince, held_by
 from spojoin.telemetry.metrics import Metrics
 from spojoin.telemetry.reporter import Identity, Reporter
+from spojoin.telemetry.status import holder_of, read_status
 from tests.support.feeding import FakeRouter
 
 QUERY = parse_query("""
@@ -108,4 +109,5 @@ def test_services_report_it_and_up_says_once_what_to_do():
     assert (sample.labels, sample.value) == ({"stream": "views", "partition": "0"}, 8.0)
     machine.holds = None
     reporter.publish({}, START)
+    assert [holder_of(status.services) for status in read_status(store, clock.now_ms)] == [None], "it holds no longer"
     assert not [s for family in metrics.held.collect() for s in family.samples]
