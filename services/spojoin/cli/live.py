@@ -13,6 +13,7 @@ from rich.text import Text
 
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.ports.redis_store import RedisStore
+from spojoin.telemetry.status import read_status
 from spojoin.telemetry.status_table import status_table
 
 REFRESH_S = 1.0
@@ -27,19 +28,24 @@ def show_status(url: str, console: Console, *, is_once: bool) -> None:
 
     Raises StoreUnavailable where there is no store at the start; later it waits for one that is away.
     """
-    try:
-        store = RedisStore(url)
-    except ValueError as error:
-        raise ConfigurationError(f"--redis can't be read ({error}): give redis://HOST:PORT/0") from error
+    from spojoin.local.reachable import check_redis  # noqa: PLC0415
+
+    store = RedisStore(url)
     try:
         _show(lambda: status_table(store), console, is_once=is_once)
+    except Retryable:
+        check_redis(url)  # which finds plainer words
+        raise
     finally:
         store.close()
 
 
 def show_query(query: Path, redis: str, bootstrap: str, console: Console, *, is_once: bool) -> None:
-    """Print what the page shows about one query, once or every second until Ctrl-C. Raises ConfigurationError."""
-    with _query_view(query, redis, bootstrap) as view:
+    """Print what the page shows about one query, once or every second until Ctrl-C. Raises ConfigurationError.
+
+    Once, it must be served.
+    """
+    with _query_view(query, redis, bootstrap, is_once=is_once) as view:
         _show(view, console, is_once=is_once)
 
 
@@ -59,6 +65,21 @@ def _show(view: View, console: Console, *, is_once: bool) -> None:
             live.update(_next(view, shown), refresh=True)
 
 
+def _check_served(name: str, url: str, file: Path) -> None:
+    """Raise ConfigurationError where no service of the query reports, or StoreUnavailable."""
+    store = RedisStore(url)
+    try:
+        served = [each.query for each in read_status(store, time.time_ns() // 1_000_000)]
+    finally:
+        store.close()
+    if name not in served:
+        others = f", only of {' and '.join(served)}" if served else ""
+        raise ConfigurationError(
+            f"no service of {name} reports to this Redis{others}: start it with `spojoin up {file}`, or name another "
+            "Redis by --redis"
+        )
+
+
 def _next(view: View, before: RenderableType) -> RenderableType:
     """The current view; a store that is away for a moment doesn't end the watch."""
     try:
@@ -68,7 +89,7 @@ def _next(view: View, before: RenderableType) -> RenderableType:
 
 
 @contextmanager
-def _query_view(query: Path, redis: str, bootstrap: str) -> Iterator[View]:
+def _query_view(query: Path, redis: str, bootstrap: str, *, is_once: bool) -> Iterator[View]:
     from spojoin.local.reachable import check_kafka, check_redis  # noqa: PLC0415
     from spojoin.page.service import censor_of, open_watches  # noqa: PLC0415  (these load pyarrow)
     from spojoin.page.settings import load_page_settings, secrets_of  # noqa: PLC0415
@@ -81,6 +102,8 @@ def _query_view(query: Path, redis: str, bootstrap: str) -> Iterator[View]:
     subject = Subject.served(load_query(query), settings)
     check_redis(redis)
     check_kafka(bootstrap, settings.kafka_properties())
+    if is_once:
+        _check_served(subject.query.name, settings.store_url() or redis, query)
     censor = censor_of(secrets_of(settings))
     with open_watches(subject, settings) as watches:
         watches.wait_ready()

@@ -12,6 +12,13 @@ from spojoin.local.reachable import check_kafka, check_redis
 
 #: Below this Kafka soon writes no more.
 DISK_BYTES_MIN = 64 << 20
+#: What a server's absence means.
+_MEANING = {
+    "Kafka": "services wait for it",
+    "Redis": "status and page know nothing until it does; results go on",
+}
+#: A server that is silent so many times in a row, for a second each, isn't just busy.
+QUESTIONS = 3
 
 
 class ServerLost(Stop):
@@ -30,7 +37,7 @@ class ServersWatch:
     say: Callable[[str], None]
     broker: LocalBroker | None = None
     properties: Mapping[str, object] = field(default_factory=dict)
-    _away: dict[str, str] = field(default_factory=dict)
+    _away: set[str] = field(default_factory=set)
     _is_disk_full: bool = False
 
     @property
@@ -42,27 +49,37 @@ class ServersWatch:
         """Look at both. Raises ServerLost."""
         if self.broker is not None:
             self._look_at_own(self.broker)
-        self._heard("Kafka", lambda: check_kafka(self.bootstrap, self.properties))
-        self._heard("Redis", lambda: check_redis(self.redis))
+        self._heard("Kafka", lambda: check_kafka(self.bootstrap, self.properties, believes=False))
+        self._heard("Redis", lambda: check_redis(self.redis, believes=False))
 
     def _look_at_own(self, broker: LocalBroker) -> None:
+        is_full = shutil.disk_usage(broker.folder).free < DISK_BYTES_MIN
         why = broker.lost()
         if why is not None:
-            self._away["Kafka"] = why
-            raise ServerLost(f"{why}; its rows and results are gone: start again")
-        is_full = shutil.disk_usage(broker.folder).free < DISK_BYTES_MIN
+            self._away.add("Kafka")
+            full = f"the disk is full, {broker.folder}: " if is_full else ""
+            way_out = "make room, and start again" if is_full else "start again"
+            raise ServerLost(f"{full}{why}; its rows and results are gone: {way_out}")
         if is_full and not self._is_disk_full:
             self.say(f"the disk is full: Kafka needs room in {broker.folder}; rows and results wait for it")
         self._is_disk_full = is_full
 
     def _heard(self, name: str, check: Callable[[], None]) -> None:
-        try:
-            check()
-        except ConfigurationError as error:
-            why = str(error).split(";", maxsplit=1)[0]
-            if name not in self._away:
-                self.say(f"{why}; services wait for it")
-            self._away[name] = why
-        else:
-            if self._away.pop(name, None) is not None:
-                self.say(f"{name} answers again")
+        why = self._why_away(check)
+        if why is None and name in self._away:
+            self.say(f"{name} answers again")
+            self._away.remove(name)
+        elif why is not None and name not in self._away:
+            self.say(f"{why}; {_MEANING[name]}")
+            self._away.add(name)
+
+    def _why_away(self, check: Callable[[], None]) -> str | None:
+        why = None
+        for _ in range(QUESTIONS):
+            try:
+                check()
+            except ConfigurationError as error:
+                why = str(error).split(";", maxsplit=1)[0]
+            else:
+                return None
+        return why

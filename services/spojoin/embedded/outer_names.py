@@ -46,7 +46,7 @@ def parsed(text: str, clause: str) -> exp.Select | None:
     """A clause as a tree; None where only DuckDB can read it."""
     try:
         tree = sqlglot.parse_one(_BEFORE.get(clause, "SELECT 1 ") + text, dialect="duckdb")
-    except SqlglotError:
+    except (SqlglotError, RecursionError):
         return None
     return tree if isinstance(tree, exp.Select) else None
 

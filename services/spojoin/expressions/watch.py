@@ -17,7 +17,7 @@ import duckdb
 SECONDS_MAX = 2.0
 #: Characters of a statement that are planned in a second at the least, as they are anew for each batch of rows.
 _PLANNED_PER_S = 10_000
-_LOOK_S = 0.1
+LOOK_S = 0.1
 
 
 @dataclass(slots=True)
@@ -66,7 +66,12 @@ def _start() -> None:
 
 def _watch() -> None:
     while True:
-        time.sleep(_LOOK_S)
-        with _lock:
-            for each in _running.copy().values():
-                each.look()
+        time.sleep(LOOK_S)
+        _look()
+
+
+def _look() -> None:
+    """Not within the thread's own loop, which would keep the last one looked at, and its connection, for good."""
+    with _lock:
+        for each in _running.copy().values():
+            each.look()

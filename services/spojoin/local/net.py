@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import socket
 import subprocess
 import time
@@ -91,5 +92,7 @@ def cause(server: Server, when: str = "ended while it started") -> str:
     for sign, sentence in _CAUSES:
         if sign in text:
             return sentence.format(name=server.name, port=server.port, folder=server.log.parent)
-    last = text.strip().splitlines()[-1:] or ["without a word"]
-    return f"{server.name} {when}: {last[0].strip()}"
+    status, last = server.process.poll(), text.strip().splitlines()[-1:]
+    if status is not None and status < 0:
+        return f"{server.name} {when}, by {signal.Signals(-status).name}"
+    return f"{server.name} {when}: {last[0].strip()}" if last else f"{server.name} {when} without a word"

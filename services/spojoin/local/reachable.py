@@ -7,7 +7,8 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from spojoin.errors import ConfigurationError
@@ -21,34 +22,46 @@ _SIZE = struct.Struct(">i")
 _QUESTION = struct.pack(">hhih", 18, 0, 7, -1)
 
 
-def check_kafka(bootstrap: str, properties: Mapping[str, object] = {}, option: str = "--bootstrap") -> None:
+def check_kafka(
+    bootstrap: str, properties: Mapping[str, object] = {}, option: str = "--bootstrap", *, believes: bool = True
+) -> None:
     """Return where one of the brokers answers. Raises ConfigurationError with one sentence.
 
     properties: of Kafka's clients, which say whether it is spoken to in the clear; option: what named the brokers
+    believes: whether one that listens and is silent for a second counts as busy
     """
     addresses = [_address(each.strip(), bootstrap, option) for each in bootstrap.split(",")]
     is_clear = str(properties.get("security.protocol", "plaintext")).lower() in ("plaintext", "sasl_plaintext")
     reasons = []
     for host, port in addresses:
-        reason = _why_silent(host, port, asks=is_clear)
+        reason = _why_silent(host, port, _KAFKA if is_clear else None, believes=believes)
         if reason is None:
             return
         reasons.append(reason)
     raise ConfigurationError(f"no Kafka answers at {bootstrap}: {reasons[0]}; start it, or name another by {option}")
 
 
-def check_redis(url: str, option: str = "--redis") -> None:
-    """Return where something listens. Raises ConfigurationError with one sentence."""
+def check_redis(url: str, option: str = "--redis", *, believes: bool = True) -> None:
+    """Return where it answers, or is reached by a socket's path. Raises ConfigurationError with one sentence."""
+    check_redis_address(url, option)
     parts = urlsplit(url)
-    if parts.scheme not in ("redis", "rediss") or not parts.hostname:
-        return  # a socket's path, or a mistake that the client names
-    try:
-        port = parts.port or REDIS_PORT
-    except ValueError:
+    if not parts.hostname:  # a socket's path
         return
-    if (reason := _why_silent(parts.hostname, port, asks=False)) is not None:
+    port, asked = parts.port or REDIS_PORT, _REDIS if parts.scheme == "redis" else None
+    if (reason := _why_silent(parts.hostname, port, asked, believes=believes)) is not None:
         where = f"{parts.hostname}:{port}"
         raise ConfigurationError(f"no Redis answers at {where}: {reason}; start it, or name another by {option}")
+
+
+def check_redis_address(url: str, option: str = "--redis") -> None:
+    """Raise ConfigurationError where it is no address of a Redis; without it, as it may hold a password."""
+    parts, is_port = urlsplit(url), True
+    try:
+        parts.port  # noqa: B018  (reads it)
+    except ValueError:
+        is_port = False
+    if not (parts.scheme == "unix" or (parts.scheme in ("redis", "rediss") and parts.hostname and is_port)):
+        raise ConfigurationError(f"{option}: expected an address such as redis://127.0.0.1:{REDIS_PORT}/0")
 
 
 def _address(text: str, whole: str, option: str) -> tuple[str, int]:
@@ -64,8 +77,8 @@ def _address(text: str, whole: str, option: str) -> tuple[str, int]:
     return found["host"], int(found["port"])
 
 
-def _why_silent(host: str, port: int, *, asks: bool) -> str | None:
-    """Why nothing answers; None where something does. asks: whether it must answer as a Kafka without TLS."""
+def _why_silent(host: str, port: int, asked: _Protocol | None, *, believes: bool) -> str | None:
+    """Why nothing answers; None where something does. asked: what must answer; None where it speaks TLS."""
     resolved: list[str] = []
     thread = threading.Thread(target=lambda: resolved.extend(_resolved(host, port)), daemon=True)
     thread.start()  # a name server may take longer than anybody waits
@@ -75,7 +88,7 @@ def _why_silent(host: str, port: int, *, asks: bool) -> str | None:
     try:
         with socket.create_connection((resolved[0], port), timeout=CONNECT_S) as connection:
             connection.settimeout(ANSWER_S)
-            return None if not asks or _is_kafka(connection) else "what listens there isn't Kafka, or expects TLS"
+            return None if asked is None else asked.why_not(connection, believes=believes)
     except TimeoutError:
         return "the host doesn't answer"
     except OSError as error:
@@ -90,13 +103,26 @@ def _resolved(host: str, port: int) -> list[str]:
     return [str(each[4][0]) for each in sorted(found, key=lambda each: each[0] is not socket.AF_INET)]
 
 
-def _is_kafka(connection: socket.socket) -> bool:
-    """A Kafka that needs a login answers this as well. A busy one may be silent for longer: it is believed."""
-    try:
-        connection.sendall(_SIZE.pack(len(_QUESTION)) + _QUESTION)
-        answer = connection.recv(8, socket.MSG_WAITALL)
-    except TimeoutError:
-        return True
-    except OSError:
-        return False
-    return len(answer) == 8 and answer[4:] == _SIZE.pack(7)
+@dataclass(frozen=True, slots=True)
+class _Protocol:
+    """What is asked of a server, and the answer's bytes, which one that needs a login gives as well."""
+
+    name: str
+    question: bytes
+    is_answer: Callable[[bytes], bool]
+    bytes: int
+
+    def why_not(self, connection: socket.socket, *, believes: bool) -> str | None:
+        """Why it isn't what it should be; a busy one may be silent for longer, which is then believed or not."""
+        try:
+            connection.sendall(self.question)
+            answer = connection.recv(self.bytes, socket.MSG_WAITALL)
+        except TimeoutError:
+            return None if believes else "it is silent"
+        except OSError:
+            answer = b""
+        return None if self.is_answer(answer) else f"what listens there isn't {self.name}, or expects TLS"
+
+
+_KAFKA = _Protocol("Kafka", _SIZE.pack(len(_QUESTION)) + _QUESTION, lambda got: got[4:] == _SIZE.pack(7), 8)
+_REDIS = _Protocol("Redis", b"PING\r\n", lambda got: got in (b"+", b"-"), 1)

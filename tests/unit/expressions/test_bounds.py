@@ -1,13 +1,16 @@
 """What would drown or stop a query costs its row, with the reason, and no other row."""
 
+import sys
+import time
+
 import pyarrow as pa
 import pytest
 
 import spojoin
 from spojoin.errors import QueryError
 from spojoin.expressions.bounds import BYTES_MAX
-from spojoin.expressions.engine import DuckdbEvaluator
-from spojoin.expressions.watch import SECONDS_MAX
+from spojoin.expressions.engine import DuckdbEvaluator, connected
+from spojoin.expressions.watch import LOOK_S, SECONDS_MAX, watched
 from spojoin.model import ColumnType, TypeName
 
 COLUMNS = {"i": ColumnType(TypeName.LONG), "s": ColumnType(TypeName.STRING)}
@@ -113,3 +116,15 @@ def test_it_costs_the_row_of_a_statement():
     with pytest.warns(UserWarning, match="would make more than"):
         assert results.to_arrow().to_pydict() == {"i": [1]}
     assert results.rejected == {"expression": 1}
+
+
+def test_what_was_looked_at_is_not_kept():
+    """A connection that a thread still holds when the process ends is reported on standard error, line by line."""
+    connection = connected()
+    with watched(connection, "SELECT 1"):
+        time.sleep(5 * LOOK_S)
+    for _ in range(100):
+        if sys.getrefcount(connection) == 2:  # this name's, and the call's
+            return
+        time.sleep(LOOK_S)
+    pytest.fail("the watching thread keeps it")

@@ -123,7 +123,7 @@ def test_a_port_in_use_is_one_sentence():
         ("java.net.BindException: Address already in use", r"Kafka's port 1 is in use"),
         ("IOException: No space left on device", r"the disk is full: Kafka needs room"),
         ("first\nlast words", r"Kafka ended while it started: last words"),
-        ("", r"Kafka ended while it started: without a word"),
+        ("", r"Kafka ended while it started without a word"),
     ],
 )
 def test_the_reason_why_a_server_ended_is_reported(tmp_path, said, expected):

@@ -84,12 +84,41 @@ def test_something_else_listens(listening):
 
 def test_one_broker_of_several_is_enough(listening):
     check_kafka(f"127.0.0.1:{free_port()},127.0.0.1:{listening(KAFKA)}")
-    check_redis(f"redis://127.0.0.1:{listening(b'')}/0")
+    check_redis(f"redis://127.0.0.1:{listening(b'+PONG')}/0")
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:6379", "redis://host:port/0", "http://127.0.0.1:6379", "redis:///0", ""])
+def test_an_address_that_is_none_of_redis_is_named(url):
+    with pytest.raises(ConfigurationError, match=r"--redis: expected an address such as redis://127.0.0.1:6379/0"):
+        check_redis(url)
+
+
+def test_something_else_listens_in_place_of_redis(listening):
+    with pytest.raises(ConfigurationError, match="what listens there isn't Redis, or expects TLS"):
+        check_redis(f"redis://127.0.0.1:{listening(b'HTTP/1.1 400')}/0")
+
+
+@pytest.mark.parametrize("name", ["Kafka", "Redis"])
+def test_a_server_that_stands_still_is_named(name, listening):
+    """It listens, as the system does that for it, and says nothing; at a start it may be busy."""
+    said = []
+    with socket.create_server(("127.0.0.1", 0)) as still:
+        port = still.getsockname()[1]
+        kafka, redis = f"127.0.0.1:{listening(KAFKA)}", f"redis://127.0.0.1:{listening(b'+PONG')}/0"
+        if name == "Kafka":
+            kafka = f"127.0.0.1:{port}"
+            check_kafka(kafka)
+        else:
+            redis = f"redis://127.0.0.1:{port}/0"
+            check_redis(redis)
+        ServersWatch(kafka, redis, said.append).look()
+    (sentence,) = said
+    assert sentence.startswith(f"no {name} answers at 127.0.0.1:{port}: it is silent; ")
 
 
 def test_what_goes_away_and_comes_back_is_said_once(listening):
     said, port = [], free_port()
-    watch = ServersWatch(f"127.0.0.1:{port}", f"redis://127.0.0.1:{listening(b'')}/0", said.append)
+    watch = ServersWatch(f"127.0.0.1:{port}", f"redis://127.0.0.1:{listening(b'+PONG')}/0", said.append)
     watch.look()
     watch.look()
     assert said == [f"no Kafka answers at 127.0.0.1:{port}: connection refused; services wait for it"]
@@ -115,6 +144,13 @@ def test_a_broker_that_has_ended_ends_the_command(tmp_path):
     with pytest.raises(ServerLost, match="Kafka has ended: Killed; its rows and results are gone: start again"):
         watch.look()
     assert watch.is_kafka_away
+
+
+def test_a_broker_that_ends_on_a_full_disk_says_so(tmp_path, monkeypatch):
+    watch = ServersWatch("127.0.0.1:1", "unix://", print, Broker(tmp_path, "Kafka has ended without a word"))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1_000})())
+    with pytest.raises(ServerLost, match=f"the disk is full, {tmp_path}: Kafka has ended .*: make room, and start"):
+        watch.look()
 
 
 def test_a_full_disk_is_named_once(tmp_path, listening, monkeypatch):

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from spojoin.cli import live
 from spojoin.cli.main import app
 from spojoin.errors import ConfigurationError
+from spojoin.local import reachable
 from spojoin.local.net import free_port
 from spojoin.page.document import document, policy
 from spojoin.page.server import TEXT, PageServer, Response
@@ -397,6 +398,21 @@ def test_status_watch_survives_a_store_that_is_briefly_unreachable(stores, monke
     assert result.output.count("router") == 3
 
 
+def test_status_of_a_query_that_nobody_serves_is_a_mistake(stores, monkeypatch, tmp_path):
+    """An empty table would look as if it were served, and had no rows yet."""
+    query = tmp_path / "other.yaml"
+    query.write_text(
+        "name: other\nstreams: {t: {schema: {a: int}}}\n"
+        "sql: SELECT l.a FROM t AS l JOIN t AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '10')\n"
+    )
+    for name in ("check_redis", "check_kafka"):
+        monkeypatch.setattr(reachable, name, lambda *_: None)
+    result = CliRunner().invoke(app, ["status", str(query)])
+    assert result.exit_code == 2
+    served = stores.subject.query.name
+    assert f"no service of other reports to this Redis, only of {served}: start it with `spojoin up" in result.stderr
+
+
 def test_status_shows_no_secret(stores):
     stores.fields["router"] = {"state": "waiting: redis://:hunter2@redis:6379/0 is away"}
     stores.pass_second()
@@ -409,7 +425,9 @@ def test_status_shows_no_secret(stores):
     ("arguments", "sentence"),
     [
         (["status", "--watch", "--once"], "give one of them"),
-        (["status", "--redis", "redis://host:port/0"], "--redis can't be read"),
+        (["status", "--redis", "redis://127.0.0.1:1/0"], "no Redis answers at 127.0.0.1:1: connection refused; start"),
+        (["status", "--redis", "127.0.0.1:6379"], "--redis: expected an address such as redis://"),
+        (["status", "--redis", "redis://host:port/0"], "--redis: expected an address such as redis://"),
         (["status", "none.yaml"], "none.yaml can't be read"),
         (["page", "none.yaml", "--port", "0"], "none.yaml can't be read"),
         (["page", "none.yaml", "--port", "70000"], "SPOJOIN_PAGE_PORT is 70000"),

@@ -39,3 +39,10 @@ def test_many_summands_are_refused_in_one_sentence():
 def test_a_mistake_among_many_conditions_is_named():
     with pytest.raises(QueryError, match="'a'"):
         joined("".join(f" AND l.i <> {k}" for k in range(200)) + " AND l.i = 'a'")
+
+
+def test_functions_within_each_other_are_refused_in_one_sentence():
+    flights = pa.table({"a": [1, 2]})
+    nested = f"SELECT {'abs(' * 2_000}l.a{')' * 2_000} AS x FROM t AS l JOIN t AS r ON l.a < r.a"
+    with pytest.raises(QueryError, match="nested too deeply"):
+        spojoin.sql(nested, t=flights)

@@ -44,10 +44,12 @@ def status(options: StatusOptions) -> None:
 
         from spojoin.cli.live import show_query, show_status
         from spojoin.errors import ConfigurationError
+        from spojoin.local.reachable import check_redis_address
         from spojoin.runtime.settings import load_settings
 
         if options.watch and options.once:
             raise ConfigurationError("--watch and --once exclude each other: give one of them")
+        check_redis_address(options.redis)
         console = Console()
         is_once = options.once or not (options.watch or console.is_terminal)
         if options.query is None:
