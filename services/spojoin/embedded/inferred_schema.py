@@ -138,7 +138,11 @@ def _of_file(path: Path, csv: CsvOptions, *, carries: bool) -> _Found:
         suffix = format_suffix(path, csv)
         if suffix in CSV_DELIMITERS:
             return _of_csv(path, CSV_DELIMITERS[suffix], csv)
-        return _of_json(path) if suffix in JSON_SUFFIXES else _of_arrow(_written_schema(path, suffix), carries=carries)
+        return (
+            _of_json(path, carries=carries)
+            if suffix in JSON_SUFFIXES
+            else _of_arrow(_written_schema(path, suffix), carries=carries)
+        )
 
 
 def _of_arrow(schema: pa.Schema, *, carries: bool) -> _Found:
@@ -166,9 +170,9 @@ def _of_csv(path: Path, delimiter: str, csv: CsvOptions) -> _Found:
     return _Found({name: told_type(rows.column(name), csv) for name in rows.schema.names}, {})
 
 
-def _of_json(path: Path) -> _Found:
+def _of_json(path: Path, *, carries: bool) -> _Found:
     from spojoin.embedded.json_reader import check_objects, objects_of  # noqa: PLC0415
-    from spojoin.embedded.json_types import json_type  # noqa: PLC0415
+    from spojoin.embedded.json_types import json_type, nested_type  # noqa: PLC0415
 
     rows = list(islice(objects_of(path), SAMPLE_ROWS))
     check_objects(path, rows[:2])
@@ -176,8 +180,19 @@ def _of_json(path: Path) -> _Found:
     for row in rows:
         for name, value in row.items():
             values.setdefault(name, []).append(value)
-    nested = {name for name, cells in values.items() if any(isinstance(cell, dict | list) for cell in cells)}
-    return _Found(
-        {name: json_type(cells) for name, cells in values.items() if name not in nested},
-        {name: f"column {name!r} holds objects or arrays: make columns of their fields first" for name in nested},
-    )
+    nested = [name for name, cells in values.items() if any(isinstance(cell, dict | list) for cell in cells)]
+    found: dict[str, ColumnType | None] = {name: json_type(values[name]) for name in values if name not in nested}
+    left_out: dict[str, str] = {}
+    for name in nested:
+        kind = nested_type(values[name]) if carries else None
+        if kind is None:
+            left_out[name] = _why_left_out(name, path, carries=carries)
+        else:
+            found[name] = ColumnType(TypeName.CARRIED, arrow=kind)
+    return _Found({name: found[name] for name in values if name in found}, left_out)
+
+
+def _why_left_out(name: str, path: Path, *, carries: bool) -> str:
+    what = "objects or arrays of unlike kinds" if carries else "objects or arrays"
+    way = f"jq -c '.{name} |= tojson' {path.name} > NEW.jsonl"
+    return f"column {name!r} holds {what}: make columns of their fields first, or text of all, as by: {way}"

@@ -37,6 +37,7 @@ class JsonLinesReader(TextReader):
             self.check_has(name)
         types = [_resolved_type(field, first.get(field.name), field.name == key) for field in schema]
         self._resolved = pa.schema(list(zip(schema.names, types, strict=True)))
+        self._nested = pa.schema([field for field in self._resolved if pa.types.is_nested(field.type)])
 
     @property
     def key_type(self) -> pa.DataType:
@@ -77,28 +78,48 @@ class JsonLinesReader(TextReader):
         lines = _lines_from_brace_to_brace(block)
         if not lines or not is_utf8(block):
             return None
+        found = self._read(block, self._resolved)
+        return found if found is not None and found.num_rows == lines else None
+
+    def _read(self, block: bytes, schema: pa.Schema) -> pa.RecordBatch | None:
+        """Columns of some lines; None where a cell doesn't fit, or a nested one has a field of which nothing is known.
+
+        Arrow drops unknown fields within objects in silence, unless it adds all unknown fields to what it gives.
+        """
         try:
             table: pa.Table = _read_json(
                 pa.BufferReader(block),
                 read_options=pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
-                parse_options=pa_json.ParseOptions(explicit_schema=self._resolved, unexpected_field_behavior="ignore"),
-            )
+                parse_options=pa_json.ParseOptions(
+                    explicit_schema=schema, unexpected_field_behavior="infer" if self._nested else "ignore"
+                ),
+            ).select(schema.names)
         except pa.ArrowInvalid:
             return None
-        return table.combine_chunks().to_batches()[0] if table.num_rows == lines else None
+        return table.combine_chunks().to_batches()[0] if table.schema == schema else None
 
     def _by_line(self, block: bytes, first: int) -> pa.RecordBatch:
         lines = [line for line in block.splitlines() if line.strip()]
         rows = [_object(line, self.schema.names) for line in lines]
-        self.malformed |= {first + at: lines[at].decode(errors="replace") for at, row in enumerate(rows) if row is None}
-        self.malformed_because |= {first + at: self._why(lines[at]) for at, row in enumerate(rows) if row is None}
-        columns = [pa.array([_text((row or {}).get(name)) for row in rows], pa.string()) for name in self.schema.names]
+        nested = [self._read(line, self._nested) if self._nested else None for line in lines]
+        bad = [at for at, row in enumerate(rows) if row is None or (self._nested and nested[at] is None)]
+        self.malformed |= {first + at: lines[at].decode(errors="replace") for at in bad}
+        self.malformed_because |= {first + at: self._why(lines[at]) for at in bad}
+        columns = [
+            _nested_column(nested, field)
+            if field.name in self._nested.names
+            else pa.array([_text((row or {}).get(field.name)) for row in rows], pa.string())
+            for field in self._resolved
+        ]
         return pa.RecordBatch.from_arrays(columns, names=self.schema.names)
 
     def _why(self, line: bytes) -> str:
         if not is_utf8(line):
             cell = json_cell_not_utf8(line)
             return f"its text isn't UTF-8; {HOW_TO_RECODE}" if cell is None else cell.sentence(self.path)
+        if self._nested and _object(line, self.schema.names) is not None:
+            kinds = ", ".join(f"{field.name}: {field.type}" for field in self._nested)
+            return f"a field isn't of the kind that it has in the first rows, {kinds}"
         if _object(line) is not None:
             return f"a field stands twice in one object: {line[:SHOWN_BYTES].decode(errors='replace')!r}"
         return (
@@ -206,9 +227,15 @@ def _resolved_type(field: pa.Field[Any], value: object, is_key: bool) -> pa.Data
     """What Arrow's JSON reader reads a column as; `value` is the first."""
     if pa.types.is_string(field.type) or pa.types.is_binary(field.type):
         return pa.string()
-    if pa.types.is_boolean(field.type) or _is_json_number(field.type):
+    if pa.types.is_boolean(field.type) or pa.types.is_nested(field.type) or _is_json_number(field.type):
         return field.type
     return _json_type(value, is_key)
+
+
+def _nested_column(lines: Sequence[pa.RecordBatch | None], field: pa.Field[Any]) -> pa.Array[Any]:
+    """A nested column of rows that were read line by line, null in those that couldn't be."""
+    null = pa.nulls(1, field.type)
+    return pa.concat_arrays([null if line is None else line.column(field.name) for line in lines])
 
 
 def _is_json_number(declared: pa.DataType) -> bool:

@@ -1,4 +1,4 @@
-"""The type of a column of JSON by its values: JSON tells numbers, truth values and text apart."""
+"""The type of a column of JSON by its values: JSON tells numbers, truth values, text, objects and arrays apart."""
 
 from __future__ import annotations
 
@@ -33,3 +33,30 @@ def json_type(values: Sequence[object]) -> ColumnType | None:
         return guessed(pa.array(present, pa.string()), _TIMES)
     found = guessed(pa.array(present, pa.string()), _NUMBERS)
     return wide_decimal(map(str, present)) or found if found == _TEXT else found
+
+
+def nested_type(values: Sequence[object]) -> pa.DataType | None:
+    """The Arrow type of a column that holds objects or arrays; None where they have no one shape.
+
+    Fields are those of any value. Numbers within are int64, or double where one has a fraction.
+    """
+    try:
+        found = pa.array([_plain(value) for value in values]).type
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return None
+    return found if _has_parts(found) else None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, JsonNumber):
+        return int(value) if value.lstrip("-").isdigit() else float(value)
+    return value
+
+
+def _has_parts(kind: pa.DataType) -> bool:
+    """Whether no object within is always empty: no engine has a type for one."""
+    return all(_has_parts(kind.field(k).type) for k in range(kind.num_fields)) and str(kind) != "struct<>"

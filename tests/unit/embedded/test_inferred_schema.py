@@ -72,7 +72,13 @@ def test_json_tells_numbers_from_text(tmp_path):
             "late": "string",
         }
         assert sorted(found.left_out) == ["deep", "flags"]
-        assert found.left_out["deep"] == "column 'deep' holds objects or arrays: make columns of their fields first"
+        assert found.left_out["deep"] == (
+            "column 'deep' holds objects or arrays: make columns of their fields first, or text of all, as by: "
+            f"jq -c '.deep |= tojson' {name} > NEW.jsonl"
+        )
+        carried = schema_with_notes(tmp_path / name, carries=True)
+        assert not carried.left_out
+        assert {"deep", "flags"} <= carried.columns.keys()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -116,3 +117,32 @@ def test_times_with_a_fraction_are_read_exactly_and_together(tmp_path, monkeypat
     monkeypatch.setattr(json_reader.JsonLinesReader, "_by_line", never)
     _, found = rows_of(write(tmp_path, '{"a": 1, "t": 1357016400.123456789}\n{"a": 2, "t": 1357016401}\n'), TIMES)
     assert [str(row["t"]) for row in found] == ["1357016400.123456789", "1357016401.000000000"]
+
+
+#: Lines of objects, and why some of them are no rows of the others' kind.
+NESTED = pa.schema([("a", pa.int64()), ("m", pa.struct([("x", pa.int64()), ("l", pa.list_(pa.string()))]))])
+OBJECTS = [
+    ('{"a":1,"m":{"x":1,"l":["q"]},"other":{"deep":1}}', {"a": 1, "m": {"x": 1, "l": ["q"]}}),
+    ('{"a":2,"m":{"x":2}}', {"a": 2, "m": {"x": 2, "l": None}}),
+    ('{"m":{},"a":3,"other":7}', {"a": 3, "m": {"x": None, "l": None}}),
+    ('{"a":4,"m":null}', {"a": 4, "m": None}),
+    ('{"a":5,"m":{"x":1,"new":1}}', None),
+    ('{"a":6,"m":{"x":1.5}}', None),
+    ('{"a":7,"m":[1]}', None),
+    ('{"a":8,"m":{"l":[1]}}', None),
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_objects_are_read_whole_or_not_at_all(tmp_path, monkeypatch, seed):
+    rng = random.Random(seed)
+    monkeypatch.setattr(file_reader, "BLOCK_BYTES", rng.choice([1, 100, 1 << 20]))
+    drawn = [rng.choice(OBJECTS[: rng.choice([4, 8])]) for _ in range(rng.choice([1, 5, 20]))]
+    path = write(tmp_path, "".join(line + "\n" for line, _ in drawn), "x.jsonl")
+    reader, found = rows_of(path, NESTED)
+    assert sorted(reader.malformed) == [at for at, (_, row) in enumerate(drawn) if row is None]
+    nothing = {"a": None, "m": None}
+    expected = [nothing if row is None else row for _, row in drawn]
+    assert [
+        nothing if at in reader.malformed else {**row, "a": int(row["a"])} for at, row in enumerate(found)
+    ] == expected
