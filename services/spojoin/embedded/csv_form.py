@@ -100,7 +100,7 @@ class CsvForm:
             parse_options=pa_csv.ParseOptions(
                 delimiter=self.delimiter,
                 quote_char=options.quote or False,
-                escape_char=options.escape or False,
+                escape_char=False if options.escape == options.quote else options.escape or False,
                 newlines_in_values=True,
                 invalid_row_handler=on_bad,
             ),

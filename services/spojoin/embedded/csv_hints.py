@@ -17,7 +17,7 @@ from spojoin.embedded.csv_reader import first_rows
 from spojoin.embedded.patterns import files_of
 from spojoin.embedded.readers import CSV_DELIMITERS, format_suffix
 from spojoin.model import ColumnType, CsvOptions, TypeName
-from spojoin.query.csv_options import NULL_WORDS, words_of
+from spojoin.query.csv_options import NULL_WORDS, how_to_say
 from spojoin.query.guessed import guessed, wide_decimal
 from spojoin.suggest import listed
 
@@ -82,7 +82,7 @@ def _way(name: str, values: pa.StringArray, options: CsvOptions, *, is_ordered: 
             }
             if option.thousands == ".":
                 said["thousands"] = "."
-            return f"say {_all_said(options, said)}"
+            return f"say {how_to_say(options, said)}"
     texts = rest.to_pylist()
     if (wide := wide_decimal(texts)) is not None:
         declared = shlex.quote(f"{name}={wide}")
@@ -123,11 +123,4 @@ def _sign(text: str) -> str:
 
 
 def _said(options: CsvOptions, option: str, value: str) -> str:
-    return _all_said(options, {option: value})
-
-
-def _all_said(options: CsvOptions, further: dict[str, str]) -> str:
-    """How a user says some options besides those given."""
-    said = {**words_of(options), **further}
-    words = ",".join(f"{name}={value}" for name, value in said.items())
-    return f"--csv {shlex.quote(words)} (in Python csv={said!r})"
+    return how_to_say(options, {option: value})

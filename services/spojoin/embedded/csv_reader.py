@@ -6,6 +6,7 @@ columns of other types also know the spellings of a missing value.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ from spojoin.embedded.file_reader import SHOWN_BYTES, TextReader
 from spojoin.embedded.text import how_to_recode, is_marked, marked_cells, unmarked
 from spojoin.errors import BadData
 from spojoin.model import AS_THE_PAGE_SAYS, CsvOptions
+from spojoin.query.csv_options import how_to_say
 
 #: A whole number that reads back as the same text, so that keys like 007 stay what they are.
 _CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17}|)$"  # an empty key is allowed here; its row is refused later
@@ -126,6 +128,20 @@ class CsvReader(TextReader):
             if is_marked(line):
                 why = f"{text[:SHOWN_BYTES]!r} isn't UTF-8 text; {how_to_recode(self.path)}"
                 self.malformed_because[position] = why
+            elif (way := self._way(line)) is not None:
+                plain = f"the line is no row with the columns of {self.path.name}"
+                self.malformed_because[position] = f"{plain}; {way}"
+
+    def _way(self, line: str) -> str | None:
+        """The option by which a malformed line may be a row, or a comment."""
+        options, delimiter = self._form.options, re.escape(self._form.delimiter)
+        if options.comment is None and line[:1] in ("#", "%"):
+            return f"if {line[0]} begins a comment, say {how_to_say(options, {'comment': line[0]})}"
+        if options.escape == AS_THE_PAGE_SAYS.escape and '\\"' in line:
+            return f'if \\" is a quote within quotes, say {how_to_say(options, {"escape": chr(92)})}'
+        if options.quote == AS_THE_PAGE_SAYS.quote and re.search(rf"(^|{delimiter})'[^']*{delimiter}[^']*'", line):
+            return f"if ' encloses cells, say {how_to_say(options, {'quote': chr(39)})}"
+        return None
 
     def _cleaned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Keys in their type, text as it stands, everything else as text without the spellings of a missing value."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -140,9 +141,8 @@ def check_objects(path: Path, first: Sequence[Mapping[str, object]]) -> None:
     first: its first objects, two where there are so many
     """
     if not first and (text := _beginning(path)):
-        way = f"write each object in a line of its own, as by: jq -c . {path.name} > NEW.jsonl"
-        advice = way if text.startswith("{") else "name it by what it holds"
-        raise ConfigurationError(f"{path} has no JSON object in any line, it begins with {text!r}; {advice}")
+        shown = text[:SHOWN_BYTES]
+        raise ConfigurationError(f"{path} has no JSON object in any line, it begins with {shown!r}; {_way(path, text)}")
     for name, value in first[0].items() if len(first) == 1 else ():
         if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
             raise ConfigurationError(
@@ -151,11 +151,25 @@ def check_objects(path: Path, first: Sequence[Mapping[str, object]]) -> None:
             )
 
 
+def _way(path: Path, text: str) -> str:
+    """What makes a file of JSON lines of one that begins with this text."""
+    line = text.split("\n", maxsplit=1)[0].strip()
+    if line.startswith("{") and line.endswith("},"):
+        return f"take the commas off its lines, as by: sed 's/,$//' {path.name} > NEW.jsonl"
+    if re.match(r"\{\s*'", line):
+        return "names and texts of JSON are in double quotes: write it by a library, such as json.dumps() in Python"
+    if line.startswith("{"):
+        return f"write each object in a line of its own, as by: jq -c . {path.name} > NEW.jsonl"
+    if re.match(r"\[\s*(\{|$)", line):
+        return f"it is an array, so name it {path.with_suffix('.json').name}"
+    return "name it by what it holds"
+
+
 def _beginning(path: Path) -> str:
-    """The first characters of a file's text; empty where it has none."""
+    """The first text of a file; empty where it has none."""
     with naming_the_file(path), pa.input_stream(str(path)) as file:
         block = next(_blocks(_lines(file, path)), b"")
-    return block.decode(errors="replace").lstrip("\ufeff \t\r\n")[:SHOWN_BYTES]
+    return block.decode(errors="replace").lstrip("\ufeff \t\r\n")
 
 
 def _lines(file: pa.NativeFile, path: Path) -> ByteSource:

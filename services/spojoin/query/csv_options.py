@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -71,6 +72,13 @@ def words_of(options: CsvOptions) -> dict[str, str]:
     found = {name: getattr(options, name) for name in _NAMES}
     said = {name: value for name, value in found.items() if value != getattr(AS_THE_PAGE_SAYS, name)}
     return {name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in said.items()}
+
+
+def how_to_say(options: CsvOptions, further: Mapping[str, str]) -> str:
+    """How a user says some options besides those given."""
+    said = {**words_of(options), **further}
+    words = ",".join(f"{name}={value}" for name, value in said.items())
+    return f"--csv {shlex.quote(words)} (in Python csv={said!r})"
 
 
 def is_csv_option(name: str) -> bool:
