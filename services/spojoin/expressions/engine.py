@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,8 +143,9 @@ class DuckdbEvaluator:
     sqls: expressions in DuckDB's dialect; columns: the types of those that they name
     """
 
-    def __init__(self, sqls: Sequence[str], columns: Columns) -> None:
+    def __init__(self, sqls: Sequence[str], columns: Columns, *, is_timed: bool = True) -> None:
         self._columns = dict(columns)
+        self._watched = watched if is_timed else _unwatched
         self._apart = _apart(columns)
         named = {self._apart.get(name, name): kind for name, kind in columns.items()}
         asked = [f"{_renamed(sql, self._apart)} AS e{k}" for k, sql in enumerate(sqls)]
@@ -176,7 +178,7 @@ class DuckdbEvaluator:
             connection = self._open()
             connection.register("given", self._told_apart(columns))
             try:
-                with watched(connection, query):
+                with self._watched(connection, query):
                     found = connection.sql(query).to_arrow_table()
                 return [_whole(column) for column in found.columns]
             except duckdb.Error as error:
@@ -210,6 +212,11 @@ class DuckdbEvaluator:
             self._connection = connected()
             guard(self._connection, self._query)
         return self._connection
+
+
+@contextmanager
+def _unwatched(_connection: duckdb.DuckDBPyConnection, _sql: str) -> Iterator[None]:
+    yield
 
 
 def connected() -> duckdb.DuckDBPyConnection:

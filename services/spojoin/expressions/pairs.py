@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 
 class PairExpressions:
-    """Some expressions. uses: the columns that they need; failures: rows so far without a value for one of them."""
+    """Some expressions. uses: the columns that they need; failures: rows so far without a value for one of them.
 
-    def __init__(self, expressions: Sequence[PairExpression]) -> None:
+    is_timed: as of `evaluator`
+    """
+
+    def __init__(self, expressions: Sequence[PairExpression], *, is_timed: bool = True) -> None:
         self._expressions = expressions
+        self._is_timed = is_timed
         self._varying = [each for each in expressions if each.uses]
         self._constant = [each for each in expressions if not each.uses]
         self.uses = list(dict.fromkeys(use for each in expressions for use in each.uses))
@@ -41,7 +45,7 @@ class PairExpressions:
             return []
         if self._evaluate is None:
             types = {pair_column(use.side, use.name): use.type for use in self.uses}
-            self._evaluate = _evaluator(self._varying, types)
+            self._evaluate = _evaluator(self._varying, types, is_timed=self._is_timed)
         found = self._evaluate(pa.table({pair_column(use.side, use.name): v for use, v in columns.items()}))
         self.failures += len(found.failures)
         return found.values
@@ -51,13 +55,13 @@ class PairExpressions:
         if not self._constant:
             return []
         if self._once is None:
-            self._once = _evaluator(self._constant, {})(pa.table({"nothing": pa.nulls(1)}))
+            self._once = _evaluator(self._constant, {}, is_timed=self._is_timed)(pa.table({"nothing": pa.nulls(1)}))
         self.failures += n * len(self._once.failures)
         first = pa.array(np.zeros(n, np.int32))
         return [value.take(first) for value in self._once.values]
 
 
-def _evaluator(expressions: Sequence[PairExpression], types: Mapping[str, ColumnType]) -> Evaluate:
+def _evaluator(expressions: Sequence[PairExpression], types: Mapping[str, ColumnType], *, is_timed: bool) -> Evaluate:
     from spojoin.expressions.plain import evaluator  # noqa: PLC0415  (few queries need the engine)
 
-    return evaluator([each.sql for each in expressions], types)
+    return evaluator([each.sql for each in expressions], types, is_timed=is_timed)

@@ -13,20 +13,27 @@ from spojoin.model import ColumnType
 Evaluate = Callable[[pa.Table], Evaluated]
 
 
-def evaluator(sqls: Sequence[str], columns: Mapping[str, ColumnType]) -> Evaluate:
-    """A function of a table of the columns that gives the values of all expressions."""
+def evaluator(sqls: Sequence[str], columns: Mapping[str, ColumnType], *, is_timed: bool = True) -> Evaluate:
+    """A function of a table of the columns that gives the values of all expressions.
+
+    is_timed: whether a row that takes too long has no value
+    """
     runs = [translated(sql, columns) for sql in sqls]
-    return DuckdbEvaluator(sqls, columns) if all(run is None for run in runs) else _Mixed(sqls, columns, runs)
+    if all(run is None for run in runs):
+        return DuckdbEvaluator(sqls, columns, is_timed=is_timed)
+    return _Mixed(sqls, columns, runs, is_timed=is_timed)
 
 
 class _Mixed:
     """Plain expressions by Arrow, the others by DuckDB, and all by DuckDB where values aren't plain, such as NaN."""
 
-    def __init__(self, sqls: Sequence[str], columns: Mapping[str, ColumnType], runs: Sequence[Run | None]) -> None:
+    def __init__(
+        self, sqls: Sequence[str], columns: Mapping[str, ColumnType], runs: Sequence[Run | None], *, is_timed: bool
+    ) -> None:
         self._runs = runs
-        self._whole = DuckdbEvaluator(sqls, columns)
+        self._whole = DuckdbEvaluator(sqls, columns, is_timed=is_timed)
         rest = [sql for sql, run in zip(sqls, runs, strict=True) if run is None]
-        self._rest = DuckdbEvaluator(rest, columns) if rest else None
+        self._rest = DuckdbEvaluator(rest, columns, is_timed=is_timed) if rest else None
 
     def __call__(self, table: pa.Table) -> Evaluated:
         """The values of all expressions for n rows of the columns."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +32,9 @@ _TEXT_BELOW_US = (
     "has digits below a microsecond, the finest that is compared: where the schema calls the column a string, "
     "EPOCH_NS(CAST(... AS TIMESTAMP_NS)) in the statement compares them all, CAST(... AS TIMESTAMP) cuts them off"
 )
+#: Bytes as base64, in whole groups of four characters, and what to do where Debezium writes decimals so.
+_BYTES = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})", re.ASCII)
+_OF_BYTES = "; if it is a decimal of Debezium as bytes, set decimal.handling.mode=string in its connector"
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _EXACT_DIGITS = 10**15  # every decimal below it has a double of its own
 
@@ -107,7 +111,8 @@ def _said(reason: str, value: object, kind: ColumnType, name: str) -> str:
             is_finer_text = isinstance(value, str) and texts.is_finer(value.strip())
             return f"value {shown} {_TEXT_BELOW_US if is_finer_text else BELOW_US}"
         case _:
-            return f"value {shown} is not a {kind}"
+            may_be_bytes = kind.name is TypeName.DECIMAL and isinstance(value, str) and _BYTES.fullmatch(value)
+            return f"value {shown} is not a {kind}{_OF_BYTES if may_be_bytes else ''}"
 
 
 def _is_moment(value: object) -> bool:

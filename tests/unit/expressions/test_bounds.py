@@ -10,6 +10,7 @@ import spojoin
 from spojoin.errors import QueryError
 from spojoin.expressions.bounds import BYTES_MAX
 from spojoin.expressions.engine import DuckdbEvaluator, connected
+from spojoin.expressions.plain import evaluator
 from spojoin.expressions.watch import LOOK_S, SECONDS_MAX, watched
 from spojoin.model import ColumnType, TypeName
 
@@ -62,6 +63,25 @@ def test_a_row_that_takes_too_long_stands_alone():
     assert [each.row for each in found.failures] == [2]
     assert found.failures[0].why == f"it takes more than {SECONDS_MAX:g} s of processor time"
     assert found.values[0][0].as_py() == found.values[0][3].as_py() == 19
+
+
+def test_without_a_limit_of_time_a_row_has_its_value_however_long_it_takes(monkeypatch):
+    monkeypatch.setattr("spojoin.expressions.watch.SECONDS_MAX", 0.0)
+    deep = "list_sum(list_transform(range(i), lambda x: list_sum(range(i + x))))"
+    rows = pa.table({"i": pa.array([6_000], pa.int64()), "s": ["a"]})
+    timed, untimed = (evaluator([deep], COLUMNS, is_timed=is_timed)(rows) for is_timed in (True, False))
+    assert (timed.values[0].to_pylist(), len(timed.failures)) == ([None], 1)
+    assert (untimed.values[0].null_count, untimed.failures) == (0, [])
+
+
+@pytest.mark.parametrize(("join", "pairs"), [("FULL JOIN", [(6_000, 1)]), ("LEFT JOIN", [(6_000, None)])])
+def test_no_clock_judges_a_pair_that_is_judged_twice(monkeypatch, join, pairs):
+    monkeypatch.setattr("spojoin.expressions.watch.SECONDS_MAX", 0.0)
+    deep = "list_sum(list_transform(range(l.i), lambda x: list_sum(range(l.i + r.k + x)))) > 0"
+    found = spojoin.sql(
+        f"SELECT l.i, r.k FROM a AS l {join} b AS r ON l.i > r.k AND {deep}", a={"i": [6_000]}, b={"k": [1]}
+    ).to_arrow()
+    assert [tuple(row.values()) for row in found.to_pylist()] == pairs
 
 
 def test_a_value_that_is_missing_takes_no_other_expressions_value():

@@ -100,8 +100,8 @@ def _taken(gather: Callable[[], pa.Array], places: pa.Array) -> pa.Array:
 class PairProgram:
     """Some expressions of pairs that are held by seq."""
 
-    def __init__(self, expressions: Sequence[PairExpression]) -> None:
-        self._expressions = PairExpressions(expressions)
+    def __init__(self, expressions: Sequence[PairExpression], *, is_timed: bool = True) -> None:
+        self._expressions = PairExpressions(expressions, is_timed=is_timed)
 
     @property
     def failures(self) -> int:
@@ -114,13 +114,16 @@ class PairProgram:
 
 
 class Residual:
-    """Filters pairs by the conditions that no index answers."""
+    """Filters pairs by the conditions that no index answers.
+
+    In a FULL JOIN a pair is judged for its left row and for its right one: no clock may judge it (P10).
+    """
 
     def __init__(self, query: Query) -> None:
         sql = " AND ".join(f"({each.sql})" for each in query.residuals)
         uses = tuple(dict.fromkeys(use for each in query.residuals for use in each.uses))
         kind, text = query.residuals[0].type, " AND ".join(each.text for each in query.residuals)
-        self.program = PairProgram([PairExpression(sql, uses, kind, text)])
+        self.program = PairProgram([PairExpression(sql, uses, kind, text)], is_timed=not query.both_ask)
 
     def filtered(self, matches: Matches, probes: I64, *, as_left: bool, histories: Sequence[History]) -> Matches:
         """The matches of one direction of which the conditions are true; probes: int64 (m,), their seqs."""

@@ -93,6 +93,18 @@ def test_numbers_and_their_text_are_taken(value):
     assert codes[0] == [int(Decimal(str(value).strip()).scaleb(2))]
 
 
+@pytest.mark.parametrize(("text", "number"), [("1000", 100_000), ("12345678", 1_234_567_800), ("7", 700)])
+def test_without_an_envelope_text_is_the_number_that_it_spells(text, number):
+    plain = Stream("s", COLUMNS, None, "id", KEYS[:1])
+    rows = [{"id": 1, "price": text}, {"id": 2, "price": "Bdw="}, {"id": 3, "price": "dear"}, {"id": 4, "price": "?"}]
+    given_ = [InputMessage(at, 0, json.dumps(each).encode(), ()) for at, each in enumerate(rows)]
+    found = parse(plain, False, 0, 0, given_, Reading())
+    assert found.codes[0].tolist() == [number]
+    assert [(letter.offset, "decimal.handling.mode=string" in letter.detail) for letter in found.dead] == [
+        (1, True), (2, True), (3, False),
+    ]  # fmt: skip
+
+
 def test_text_stays_text_whatever_the_schema_says():
     stream = Stream(
         "s",
