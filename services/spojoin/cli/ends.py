@@ -34,6 +34,12 @@ class _Tail:
     promised_us: int | None
     is_ended: bool
 
+    @property
+    def reached(self) -> tuple[int, ...]:
+        """How far its event time has come; nothing comes before all else."""
+        known = [at for at in (self.time_us, self.promised_us) if at is not None]
+        return (max(known),) if known else ()
+
 
 def end_inputs(log: Log[bytes], query: Query, topics: Topics, named: Collection[str], reading: Reading) -> Ended | None:
     """End the inputs of the topics `named`, and move on the ends of those that were ended before.
@@ -65,6 +71,15 @@ def not_ended(log: Log[bytes], query: Query, topics: Topics, reading: Reading) -
     if query.order is not Order.EVENT_TIME:
         return []
     return list(dict.fromkeys(tail.source.topic for tail in _tails(log, query, topics, reading) if not tail.is_ended))
+
+
+def furthest_back(log: Log[bytes], query: Query, topics: Topics, reading: Reading) -> list[str]:
+    """The topics of the inputs that have come least far in event time. Raises LogUnavailable."""
+    if query.order is not Order.EVENT_TIME:
+        return []
+    tails = [*_tails(log, query, topics, reading)]
+    least = min((tail.reached for tail in tails), default=())
+    return list(dict.fromkeys(tail.source.topic for tail in tails if tail.reached == least))
 
 
 def open_us(query: Query) -> int:

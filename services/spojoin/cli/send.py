@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spojoin.cli.ends import Ended, end_inputs, not_ended, stays_open
+from spojoin.cli.ends import Ended, end_inputs, furthest_back, not_ended, stays_open
 from spojoin.cli.taken import Outcome, Passage, SentPart
 from spojoin.cli.topics import kafka_of, partitions_of
 from spojoin.embedded.inputs import InputFile, balanced, open_inputs
@@ -43,7 +43,7 @@ class Sent:
     """What became of files' lines: rows by topic, and those left out because they are no rows.
 
     first: a sentence about the first of these; ended: the inputs that have ended; outcome: what the query did with the
-    rows, or `unknown`, why nobody can tell; held_by: the topics of inputs that haven't ended, where rows wait
+    rows, or `unknown`, why nobody can tell; held_by: the topics of the inputs that rows wait for, where any do
     left_open: a sentence about rows that no end answers
     """
 
@@ -154,6 +154,8 @@ def _end_and_follow(sent: Sent, query: Query, topics: Topics, passage: Passage |
     elif sent.parts:
         patience_s = OPEN_PATIENCE_S if held_by or not closing.ends else ENDED_PATIENCE_S
         sent.outcome = passage.outcome(sent.parts, patience_s, closing.say)
+        if sent.outcome.waiting and not closing.ends:
+            held_by = furthest_back(closing.log, query, topics, closing.reading)
         sent.held_by = held_by if sent.outcome.waiting else []
 
 
@@ -260,9 +262,9 @@ def _reasons(outcome: Outcome) -> str:
 
 
 def _why(sent: Sent, query: str) -> str:
-    if sent.held_by:
+    if sent.held_by and not set(sent.held_by) & set(sent.rows):
         held_by = " and ".join(sent.held_by)
         return f"event time waits for {held_by}; send its rows, or end it with `spojoin send {query} --end`"
     if sent.ended is None:
-        return "they wait for later rows; `spojoin send --end` promises that none come"
+        return f"they wait for later rows; `spojoin send {query} --end` promises that none come"
     return "nothing has moved for a while; `spojoin status` shows whether the services run, and what they wait for"

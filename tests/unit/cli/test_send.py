@@ -9,7 +9,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from spojoin.cli.ends import Ended, end_inputs, not_ended, open_us, stays_open
+from spojoin.cli.ends import Ended, end_inputs, furthest_back, not_ended, open_us, stays_open
 from spojoin.cli.main import app
 from spojoin.cli.send import Sent, sentences
 from spojoin.cli.taken import Outcome, Passage, SentPart
@@ -74,6 +74,23 @@ def test_inputs_end_behind_the_last_row_of_any():
     assert sending.end(ORDERS, VIEWS) == Ended((ORDERS, VIEWS), 30_001_000)
     assert {sending.promised(topic, number) for topic in (ORDERS, VIEWS) for number in (0, 1)} == {30_001}
     assert sending.held_by() == []
+
+
+def test_where_more_rows_follow_they_wait_for_the_input_that_is_furthest_back():
+    sending = Sending()
+
+    def furthest() -> list[str]:
+        return furthest_back(sending.log, sending.query, sending.topics, PLAIN)
+
+    sending.row(ORDERS, 10)
+    assert furthest() == [VIEWS], "it has no row yet"
+    sending.row(VIEWS, 5)
+    assert furthest() == [VIEWS]
+    sending.row(VIEWS, 20)
+    assert furthest() == [ORDERS]
+    sending.end(ORDERS, VIEWS)
+    sending.row(ORDERS, 30)
+    assert furthest() == [VIEWS], "its end lies before the next rows"
 
 
 def test_an_input_that_ended_moves_on_with_those_that_end_later():
@@ -203,6 +220,11 @@ def test_a_log_that_is_trimmed_meanwhile_is_read_on():
             Outcome(0, 0, {}, "", 10, True),
             [VIEWS],
             ["10 rows wait: event time waits for in.views", "q.yaml --bootstrap k:1 --end"],
+        ),
+        (
+            Outcome(0, 0, {}, "", 10, True),
+            [ORDERS],
+            ["10 rows wait: they wait for later rows; `spojoin send q.yaml --bootstrap k:1 --end` promises"],
         ),
     ],
 )
