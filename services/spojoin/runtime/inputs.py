@@ -82,9 +82,7 @@ class InputFeed:
                 self._traffic.count(Topic.INPUT.value, size, len(chunk))
                 if self.on_taken is not None:
                     self.on_taken(chunk[0].timestamp_ms, chunk[-1].timestamp_ms)
-                rows = self._parse(stream, partition, chunk)
-                rows.messages = chunk
-                yield from self._machine.on_rows(stream, partition, rows)
+                yield from self._machine.on_rows(stream, partition, self._parse(stream, partition, chunk))
             else:
                 self._note_end(stream, partition, source)
 

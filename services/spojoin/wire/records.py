@@ -6,11 +6,8 @@ seq counts tuples of all streams from 0.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from operator import attrgetter
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -525,8 +522,8 @@ class Rows:
     offsets int64 (n,) and rows int64 (n,) give their places; `next_offset` follows the last message looked at.
     codes: one int64 (n,) per key column; times_us int64 (n,) or None; keys Arrow array (n,); produced_ms int64 (n,)
     heartbeat_us: event time below which the partition promises no more rows, or None
-    latest_ms: the timestamp of the last message looked at, or None; messages: all that were looked at, where rows that
-        are refused later shall come with theirs
+    latest_ms: the timestamp of the last message looked at, or None
+    as_it_came: gives a row by its place, offset and number, as bytes, and the key of its message
     payload: the columns that travel with the rows; None where the query needs none
     members, joins: uint8 (n,), a bit for each stream of the query: whether the row passes its filter, and whether, in
         addition, its index conditions are not NULL; None where every row joins in the streams of its input. A row that
@@ -546,14 +543,7 @@ class Rows:
     members: U8 | None = None
     joins: U8 | None = None
     latest_ms: int | None = None
-    messages: Sequence[Any] = ()
-
-    def raw(self, offset: int) -> tuple[bytes, bytes | None]:
-        """Value and key of the message at an offset; nothing where it holds several rows, or isn't known."""
-        at = bisect_left(self.messages, offset, key=attrgetter("offset"))
-        if at == len(self.messages) or np.count_nonzero(self.offsets == offset) > 1:
-            return b"", None
-        return self.messages[at].value or b"", getattr(self.messages[at], "key", None)
+    as_it_came: Callable[[int, int], tuple[bytes, bytes | None]] = lambda _offset, _row: (b"", None)
 
     def __len__(self) -> int:
         return len(self.offsets)

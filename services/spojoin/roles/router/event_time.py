@@ -168,7 +168,7 @@ class EventTimeOrder:
                 int(rows.rows[i]),
                 "late",
                 self._why_late(source, times, int(i), in_partition=bool(late[i])),
-                *rows.raw(int(rows.offsets[i])),
+                *rows.as_it_came(int(rows.offsets[i]), int(rows.rows[i])),
             )
             for i in np.flatnonzero(late | passed)
         ]

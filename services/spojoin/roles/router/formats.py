@@ -66,7 +66,7 @@ def by_kind(messages: Sequence[Message], default: Format) -> dict[Kind, list[int
         return {Format.JSON: list(range(len(messages)))}
     kinds: dict[Kind, list[int]] = defaultdict(list)
     for at, message in enumerate(messages):
-        kinds[_kind_of(message, default)].append(at)
+        kinds[kind_of(message, default)].append(at)
     return kinds
 
 
@@ -77,7 +77,8 @@ def _are_plain_json(messages: Sequence[Message], default: Format) -> bool:
     return {(message.value or b"")[:1] for message in messages} == {_OPEN}
 
 
-def _kind_of(message: Message, default: Format) -> Kind:
+def kind_of(message: Message, default: Format) -> Kind:
+    """A message's kind."""
     value = message.value
     if not value:
         return None

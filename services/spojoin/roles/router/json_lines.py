@@ -53,7 +53,8 @@ class JsonLines(LineReader):
         self._needed = columns_needed(stream, needs_time)
         self._envelope = stream.envelope
 
-    def split(self, value: bytes) -> list[bytes]:
+    @staticmethod
+    def split(value: bytes) -> list[bytes]:
         """One object, however it is laid out, or one object a line."""
         stripped = value.strip()
         if b"\n" not in stripped:

@@ -26,6 +26,7 @@ from spojoin.protocol.topology import HEARTBEAT
 from spojoin.query.extract import Extracted, extract
 from spojoin.query.payload import no_payload
 from spojoin.roles.router.arrow_rows import BadMessage, read_arrow
+from spojoin.roles.router.as_they_came import AsTheyCame
 from spojoin.roles.router.columns import columns_needed, needs_headers
 from spojoin.roles.router.csv_lines import CsvLines
 from spojoin.roles.router.decoded import Decoder, Wanted
@@ -73,7 +74,7 @@ def parse(
     """
     if not messages:
         raise ValueError("parse() takes at least one message: without one there is no next offset")
-    parsing = _Parsing(stream, needs_time, index, partition, messages, reading.schemas)
+    parsing = _Parsing(stream, needs_time, index, partition, messages, reading)
     for kind, places in by_kind(messages, reading.default).items():
         parsing.add(kind, places if kind is None else parsing.timed(places))
     return parsing.rows()
@@ -97,11 +98,12 @@ class _Parsing:
         index: int,
         partition: int,
         messages: Sequence[Message],
-        schemas: RegisteredSchemas,
+        reading: Reading,
     ) -> None:
         self.stream = stream
         self.needs_time = needs_time
-        self.schemas = schemas
+        self.schemas = reading.schemas
+        self.as_they_came = AsTheyCame(messages, reading.default)
         self.index = index
         self.partition = partition
         self.messages = messages
@@ -185,7 +187,8 @@ class _Parsing:
                 continue
             self.pieces += [_Piece(np.full(len(ids), at), ids, extracted) for ids, extracted in readout.taken]
             for fault in readout.faults:
-                self.bury(at, fault.id, fault.reason, fault.detail, b"")
+                came, _ = self.as_they_came(self.messages[at].offset, fault.id)
+                self.bury(at, fault.id, fault.reason, fault.detail, came)
 
     def _headers_of(self, owners: I64 | None, message: int = 0) -> AddHeaders | None:
         """What adds the headers of messages to rows, where they are needed.
@@ -247,6 +250,7 @@ class _Parsing:
             members=self._bits("members", order),
             joins=self._bits("joins", order),
             latest_ms=self.messages[-1].timestamp_ms,
+            as_it_came=self.as_they_came,
         )
 
     def _payload(self, order: I64 | slice) -> pa.RecordBatch | None:

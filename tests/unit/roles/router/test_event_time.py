@@ -12,7 +12,6 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.protocol.machine import START, Emit, Holder
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
@@ -244,13 +243,11 @@ def test_a_row_behind_a_promise_says_so():
 def test_a_late_row_comes_with_its_message():
     routed = Routed()
     given = rows(5, [9_000_000, 8_000_000])
-    given.messages = [
-        LogRecord(LogPartition("in.orders", 0), offset, 0, b"%d" % offset, (), b"k%d" % offset) for offset in (5, 6)
-    ]
+    given.as_it_came = lambda offset, row: (b"%d.%d" % (offset, row), b"k%d" % offset)
     routed.give(ORDERS, given)
     routed.give(VIEWS, rows(0, [9_000_001]))
     routed.tick()
-    assert [(letter.offset, letter.value, letter.key) for letter in routed.letters] == [(6, b"6", b"k6")]
+    assert [(letter.offset, letter.value, letter.key) for letter in routed.letters] == [(6, b"6.0", b"k6")]
 
 
 def test_the_input_that_holds_event_time_is_named():

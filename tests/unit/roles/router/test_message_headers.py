@@ -59,7 +59,7 @@ def test_every_row_has_the_headers_of_its_message(seen):
         *registry.avro(AVRO, {"n": 10}),
     ]
     messages = [InputMessage(at, 0, value, (("at", b"%d" % at),)) for at, value in enumerate(values)]
-    made = parse._Parsing(WITH, False, 0, 0, messages, RegisteredSchemas(registry.find))
+    made = parse._Parsing(WITH, False, 0, 0, messages, Reading(schemas=RegisteredSchemas(registry.find)))
     for kind, places in by_kind(messages, Reading().default).items():
         for at in places:
             made.add(kind, [at])
@@ -71,13 +71,13 @@ def test_every_row_has_the_headers_of_its_message(seen):
 
 def test_the_last_of_several_counts_and_bytes_are_text(seen):
     headers = (("a", b"1"), ("a", b"2"), ("b", None), ("c", b"\xff"), ("d", "ä".encode()))
-    made = parse._Parsing(WITH, False, 0, 0, [InputMessage(0, 0, b'{"n": 1}', headers)], RegisteredSchemas())
+    made = parse._Parsing(WITH, False, 0, 0, [InputMessage(0, 0, b'{"n": 1}', headers)], parse.PLAIN)
     made.add(Format.JSON, [0])
     assert dict(seen[0].column("headers")[0].as_py()) == {"a": "2", "b": None, "c": "\ufffd", "d": "ä"}
 
 
 def test_nobody_else_pays(seen):
-    made = parse._Parsing(PLAIN, False, 0, 0, [InputMessage(0, 0, b'{"n": 1}', (("a", b"1"),))], RegisteredSchemas())
+    made = parse._Parsing(PLAIN, False, 0, 0, [InputMessage(0, 0, b'{"n": 1}', (("a", b"1"),))], parse.PLAIN)
     made.add(Format.JSON, [0])
     assert seen[0].schema.names == ["n"]
 
