@@ -6,6 +6,7 @@ Files are compared, not names: links, `./` and one folder mounted twice don't hi
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from spojoin.errors import ConfigurationError
 #: Links followed from one to the next before a path counts as a ring, as in Linux.
 _LINKS_MAX = 40
 
+#: What begins an address, of which a path has one slash only.
+_ADDRESS = re.compile(r"(https?|s3a?|gs|gcs|hf|abfss?|hdfs|ftp):/")
 _NOT_FILES = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
@@ -48,7 +51,9 @@ def check_readable(path: Path) -> None:
     if path.is_dir():
         raise ConfigurationError(f"{path} is a folder; name a file in it")
     if not path.exists():
-        raise ConfigurationError(f"{path}: no such file")
+        address = _ADDRESS.match(str(path))
+        way = "" if address is None else f": {address[1]} addresses aren't read, so download the file and name that"
+        raise ConfigurationError(f"{path}: no such file{way}")
     kind = _NOT_FILES.get(stat.S_IFMT(path.stat().st_mode))
     if kind:
         raise ConfigurationError(f"{path} is {kind}; {_READ_TWICE}")

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from spojoin.embedded.by_values import Mistaken, by_values
 from spojoin.embedded.inferred_schema import schema_with_notes
 from spojoin.embedded.patterns import files_of
 from spojoin.embedded.readers import is_json, may_be_csv
@@ -56,6 +55,8 @@ def told_columns(
     Raises ConfigurationError where data can't be read, or have no column that options name.
     """
     found = schema_with_notes(source, carries=True, csv=_csv_of(source, names, csv))
+    if not (found.columns or found.left_out or found.is_open):
+        raise ConfigurationError(f"{names[0]} has no columns: expected at least one")
     given = of_input(schemas, *names) or {}
     if not _is_file(source, is_json):  # whose rows may have columns that the first ones lack
         given = _known(names[0], found, given, is_of_all="" in schemas)
@@ -108,6 +109,8 @@ def hinting(
     try:
         yield
     except ConfigurationError as caught:
+        from spojoin.embedded.by_values import Mistaken, by_values  # noqa: PLC0415  (where there is a mistake)
+
         error = by_values(caught, Mistaken(sql, sides, found, csv))
         hints = [hint for side, schema in zip(sides, found, strict=True) for hint in _hints(side, schema, csv, sql)]
         if not hints:

@@ -188,3 +188,8 @@ def test_a_later_number_of_a_generator_that_its_first_rows_do_not_show_ends_the_
         over_levels(iter(rows))
     found = spojoin.sql(OVER, a=iter(rows), levels=LEVELS, schema={"a": {"v": "double"}}).to_arrow()
     assert found["v"].to_pylist() == [12.0, 13.0, 14.5]
+
+
+def test_a_table_without_columns_is_refused():
+    with pytest.raises(ConfigurationError, match="a has no columns"):
+        spojoin.sql(OVER, a=pd.DataFrame(), levels=LEVELS).to_arrow()

@@ -161,6 +161,8 @@ def test_errors_name_what_exists(tmp_path):
         open_reader(write(tmp_path, "x.csv", "a,c\n1,2\n"), PLAIN, None)
     with pytest.raises(ConfigurationError, match="no such file"):
         open_reader(tmp_path / "none.csv", PLAIN, None)
+    with pytest.raises(ConfigurationError, match="no such file: https addresses aren't read, so download the file"):
+        open_reader(Path("https://example.com/x.csv"), PLAIN, None)
     with pytest.raises(ConfigurationError, match=r"can't tell its format from '.xls'; use .csv"):
         open_reader(write(tmp_path, "x.xls", ""), PLAIN, None)
     with pytest.raises(ConfigurationError, match="not a whole Parquet file"):
