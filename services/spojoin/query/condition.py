@@ -126,12 +126,32 @@ def _kept(statement: Statement, scope: Scope) -> list[exp.Expression]:
             _check_true(node, scope)
         elif not statement.is_asof and any(use.side == 1 or use.is_number for use in uses):
             left, right = scope.aliases
+            if _is_of_rows_without(node, statement, scope):
+                message = f"{left}'s rows without a partner are those of an ANTI JOIN: expected it without WHERE"
+                raise Mended(message, scope.line_of(node), statement.as_anti)
             raise QueryError(
                 f"'{text_of(node)}' in WHERE isn't about {left}'s columns alone: {statement.join.upper()} JOIN is "
                 f"filtered by those; put conditions on {right} into ON, and for rows without partners say ANTI JOIN",
                 scope.line_of(node),
             )
     return [node for node in statement.kept if is_of_left_rows(node, scope)]
+
+
+def _is_of_rows_without(node: exp.Expression, statement: Statement, scope: Scope) -> bool:
+    """Whether WHERE r.x IS NULL means left rows without a partner: ON compares r.x, so that no partner lacks it."""
+    if not statement.as_anti or not isinstance(node.this, exp.Column):
+        return False
+    compared = [use for each in statement.conjuncts for use in uses_of(each, scope) if is_comparison(each, scope)]
+    listed = [column for each in statement.columns for column in each.find_all(exp.Column, exp.Star)]
+    is_left = all(
+        (isinstance(each, exp.Column) and each.table == scope.aliases[0]) or _is_within(each) for each in listed
+    )
+    return set(uses_of(node, scope)) <= set(compared) and is_left
+
+
+def _is_within(node: exp.Expression) -> bool:
+    """Whether a star is that of l.*, which is a column of its own."""
+    return isinstance(node, exp.Star) and isinstance(node.parent, exp.Column)
 
 
 def _less_outer(statement: Statement, scope: Scope) -> str | None:

@@ -16,7 +16,7 @@ from spojoin.errors import QueryError
 from spojoin.model import JoinKind
 from spojoin.query.asof_clauses import AsofClauses
 from spojoin.query.foreign import foreign_words
-from spojoin.query.mended import Mended
+from spojoin.query.mended import Edit, Mended
 from spojoin.query.places import PlaceAt
 from spojoin.query.unread import arguments_fault
 
@@ -64,6 +64,7 @@ class Statement:
     group, having, qualify: the clauses as written
     outer: where LEFT, RIGHT or FULL stands among the statement's characters, with OUTER
     is_natural: whether it is NATURAL JOIN, whose equalities `conjuncts` hasn't got
+    as_anti: what makes an ANTI JOIN of LEFT JOIN ... WHERE r.x IS NULL; nothing of others
     """
 
     left: JoinSide
@@ -82,6 +83,7 @@ class Statement:
     qualify: exp.Expression | None = None
     is_natural: bool = False
     outer: tuple[int, int] | None = None
+    as_anti: tuple[Edit, ...] = ()
 
     @property
     def is_asof(self) -> bool:
@@ -115,10 +117,9 @@ def parse_statement(
     else:
         joined = _joined(joins[0], line_of, sql, where)
     left, right = _sides(_marked(_table(source.this, line_of), tables), joined, tables)
-    conjuncts = joined.conjuncts + _of_using(joined, left, right)
     _name_sides(select, joined.using, left)
-    if joined.join is JoinKind.INNER and not joined.is_asof:
-        conjuncts, kept = conjuncts + kept, []
+    conjuncts = joined.conjuncts + _of_using(joined, left, right)
+    conjuncts, kept = (conjuncts, kept) if joined.keeps_where else (conjuncts + kept, [])
     return Statement(
         left,
         right,
@@ -132,6 +133,7 @@ def parse_statement(
         is_turned=joined.is_turned,
         is_natural=joined.is_natural,
         outer=_outer(sql, joined) if kept else None,
+        as_anti=_as_anti(sql, joined, kept),
         **{name: select.args.get(name) for name in ("group", "having", "qualify")},
     )
 
@@ -286,6 +288,11 @@ class _Joined:
     using: tuple[exp.Identifier, ...] = ()
     is_natural: bool = False
 
+    @property
+    def keeps_where(self) -> bool:
+        """Whether conditions of WHERE mean another thing than those of ON."""
+        return self.join is not JoinKind.INNER or self.is_asof
+
 
 _JOINS = {
     "": JoinKind.INNER,
@@ -365,6 +372,19 @@ def _outer(sql: str, joined: _Joined) -> tuple[int, int] | None:
     tokens = [token for token in sqlglot.tokenize(sql, dialect=DIALECT) if token.start < joined.right.place]
     words = [token for token in tokens[-4:] if token.text.upper() in ("LEFT", "RIGHT", "FULL", "OUTER")]
     return (words[0].start, words[-1].end + 1) if words else None
+
+
+def _as_anti(sql: str, joined: _Joined, kept: list[exp.Expression]) -> tuple[Edit, ...]:
+    outer, is_one = _outer(sql, joined), len(kept) == 1 and isinstance(kept[0], exp.Is)
+    if outer is None or joined.join is not JoinKind.LEFT or joined.is_turned or not is_one:
+        return ()
+    tokens = sqlglot.tokenize(sql, dialect=DIALECT)
+    words = [token.text.upper() for token in tokens]
+    begin = words.index("WHERE")
+    end = begin + words[begin:].index("NULL") if "NULL" in words[begin:] else -1
+    if words[end - 1] != "IS" or words[end + 1 : end + 2] == [")"]:
+        return ()
+    return (*outer, "ANTI"), (tokens[begin - 1].end + 1, tokens[end].end + 1, "")
 
 
 def _exists(conjuncts: list[exp.Expression]) -> exp.Expression | None:

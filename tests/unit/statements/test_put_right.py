@@ -161,6 +161,30 @@ def test_a_column_may_have_a_name_that_duckdb_reserves():
     join.close()
 
 
+@pytest.mark.parametrize(
+    ("listed", "on", "has_way"),
+    [
+        ("l.*", "l.v = r.v", True),
+        ("l.w, l.v + 1 AS n", "l.v = r.v AND l.w < r.w", True),
+        ("l.v, r.w", "l.v = r.v", False),
+        ("*", "l.v = r.v", False),
+        ("l.v", "l.w < r.w", False),  # r.v of a partner may be NULL
+    ],
+)
+def test_left_rows_without_a_partner_are_those_of_an_anti_join(listed, on, has_way):
+    schema = {"v": "long", "w": "double"}
+    window = " WINDOW AS (SLIDE INTERVAL '1' ON '9') EMIT ON CLOSE"
+    with pytest.raises(QueryError, match="ANTI JOIN") as refused:
+        spojoin.Join(
+            f"SELECT {listed} FROM a AS l LEFT JOIN b AS r ON {on} WHERE r.v IS NULL{window}",
+            dict.fromkeys("ab", schema),
+        )
+    instead = f"SELECT {listed} FROM a AS l ANTI JOIN b AS r ON {on}{window}"
+    assert refused.value.instead == (instead if has_way else None)
+    if has_way:
+        spojoin.Join(refused.value.instead, dict.fromkeys("ab", schema)).close()
+
+
 def test_a_group_on_a_stream_is_the_row():
     schema = {"id": "long", "v": "long"}
     statement = "SELECT l.id, COUNT(*) AS n FROM a AS l JOIN TABLE(b) AS r ON l.v < r.v GROUP BY {} HAVING COUNT(*) > 1"
