@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spojoin.embedded.content import COMPRESSED_SUFFIXES
+from spojoin.embedded.one_batch import taken
 from spojoin.embedded.text import BadCell, cells_not_utf8
 from spojoin.errors import ConfigurationError
 
@@ -76,8 +77,8 @@ class Reader(ABC):
             self.malformed_because[first + row] = cell.sentence(self.path)
         is_bad = np.zeros(batch.num_rows, bool)
         is_bad[list(bad)] = True
-        taken: pa.Int64Array = pa.array(np.arange(batch.num_rows), pa.int64(), mask=is_bad)
-        return batch.take(taken)
+        places: pa.Int64Array = pa.array(np.arange(batch.num_rows), pa.int64(), mask=is_bad)
+        return taken(batch, places)
 
     def check_has(self, name: str) -> None:
         """Raises ConfigurationError where the file lacks a column, whether or not it is read."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+_PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
 
 def one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     """Batches as one; schema: of their columns where there is none."""
@@ -17,6 +19,12 @@ def one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Record
         if found
         else pa.RecordBatch.from_arrays([pa.array([], f.type) for f in table.schema], schema=table.schema)
     )
+
+
+def taken(batch: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
+    """Rows of a batch by their places; text and bytes as views, which Arrow can't take by places, become plain."""
+    plain = pa.schema([field.with_type(_PLAIN.get(field.type, field.type)) for field in batch.schema])
+    return (batch if plain.equals(batch.schema) else batch.cast(plain)).take(places)
 
 
 def _alike(tables: Sequence[pa.Table]) -> Sequence[pa.Table]:

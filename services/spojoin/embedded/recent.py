@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pyarrow as pa
 
+from spojoin.embedded.one_batch import taken
+
 #: The least number of rows kept. A row is refused when a frame closes behind it, some thousand rows later, or more
 #: where another stream has to catch up first; then its values are gone.
 KEPT_ROWS = 1 << 17
@@ -37,7 +39,7 @@ class Recent:
         for batch in self._batches if len(wanted) else ():
             here = wanted[(wanted >= begin) & (wanted < begin + batch.num_rows)]
             if len(here):
-                found.update(zip(here.tolist(), _values(batch.take(pa.array(here - begin))), strict=True))
+                found.update(zip(here.tolist(), _values(taken(batch, pa.array(here - begin))), strict=True))
             begin += batch.num_rows
         return found
 

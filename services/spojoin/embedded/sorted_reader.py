@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spojoin.embedded.file_reader import Reader
-from spojoin.embedded.one_batch import one_batch
+from spojoin.embedded.one_batch import one_batch, taken
 from spojoin.model import ColumnType
 from spojoin.query.refusals import Refusals
 from spojoin.query.times import read_times_us
@@ -133,7 +133,7 @@ class _Spool:
         pieces = []
         for rows in np.split(by_batch, np.flatnonzero(np.diff(numbers[by_batch])) + 1):
             number = int(numbers[rows[0]])
-            pieces.append(self._batch(number).take(pa.array(places[rows] - self._starts[number])))
+            pieces.append(taken(self._batch(number), pa.array(places[rows] - self._starts[number])))
         back = np.empty(len(places), np.int64)
         back[by_batch] = np.arange(len(places))
         return one_batch(pieces, schema).take(pa.array(back))

@@ -25,6 +25,7 @@ Columns = Mapping[str, ColumnType]
 TYPES_KEPT = 4_096
 DAY_US = 86_400_000_000
 TOO_LONG = f"it takes more than {SECONDS_MAX:g} s of processor time"
+_DURATION = pa.duration("us")
 #: Characters of an expression that an error shows.
 SHOWN_MAX = 200
 #: Rows that take too long are divided into so many: the one at fault stands alone after few attempts.
@@ -176,7 +177,7 @@ class DuckdbEvaluator:
         """The values; what the engine says where some row has none, or all together take too long or too much room."""
         with self._lock:
             connection = self._open()
-            connection.register("given", self._told_apart(columns))
+            connection.register("given", _of_microseconds(self._told_apart(columns)))
             try:
                 with self._watched(connection, query):
                     found = connection.sql(query).to_arrow_table()
@@ -217,6 +218,14 @@ class DuckdbEvaluator:
 @contextmanager
 def _unwatched(_connection: duckdb.DuckDBPyConnection, _sql: str) -> Iterator[None]:
     yield
+
+
+def _of_microseconds(columns: pa.Table) -> pa.Table:
+    """The columns, with microseconds in place of durations of other units, which DuckDB multiplies where NULL, too."""
+    for number, field in enumerate(columns.schema):
+        if pa.types.is_duration(field.type) and field.type != _DURATION:
+            columns = columns.set_column(number, field.name, columns.column(number).cast(_DURATION))
+    return columns
 
 
 def connected() -> duckdb.DuckDBPyConnection:

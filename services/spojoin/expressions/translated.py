@@ -87,6 +87,8 @@ def translated(sql: str, columns: Columns) -> Run | None:
     try:
         node = sqlglot.parse_one(sql, dialect="duckdb")
         assert isinstance(node, exp.Expression)
+        if isinstance(node, exp.Column) and node.name in columns and columns[node.name].name is TypeName.CARRIED:
+            return operator.itemgetter(node.name)
         return _term(node, columns).run
     except (Untranslatable, RecursionError):  # DuckDB has a limit of its own
         return None

@@ -182,13 +182,14 @@ def _on_either_side(statement: Statement, scope: Scope) -> exp.Expression:
 
 
 def _ambiguous(statement: Statement, meant: Sequence[Inequality], scope: Scope) -> QueryError:
-    """Which rows are meant by two inequalities; event times come first in what is proposed."""
-    ordered = sorted(meant, key=lambda each: (not _is_of_times(each, scope), each.has_offset))
+    """Which rows are meant by two inequalities; event times come first in what is proposed, unless a number is near."""
+    assert statement.asof is not None
+    is_number = isinstance(statement.asof.tolerance, exp.Literal)
+    ordered = sorted(meant, key=lambda each: (_is_of_times(each, scope) is is_number, each.has_offset))
     texts = [text_of(each.node) for each in ordered]
     if ordered[0].has_offset and ordered[0].axis == ordered[1].axis:  # a range on both sides, or beside the left row
         texts.insert(0, f"ABS({' - '.join(map(text_of, ordered[0].cores))})")
     others = " or ".join(f"MATCH_CONDITION ({text})" for text in texts[1:])
-    assert statement.asof is not None
     return QueryError(
         f"ASOF JOIN may mean the nearest row by {' or by '.join(repr(text) for text in texts)}: MATCH_CONDITION says "
         f"which, and the other conditions choose among which rows; expected MATCH_CONDITION ({texts[0]}), or {others} "

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import sqlglot
 from sqlglot import exp
 
 from spojoin.errors import QueryError
@@ -51,19 +52,21 @@ def of_side(node: exp.Expression, scope: Scope) -> Computed:
     uses = uses_of(node, scope)
     sql = _renamed(node, scope, lambda use: use.name)
     columns = {use.name: use.type for use in uses}
-    kind = _type_of(node, sql, columns, scope)
+    exact = _exactly(_signed(sql, columns), columns)
+    kind = _type_of(node, exact, columns, scope)
     _check_zones(node, scope, columns, lambda use: use.name)
-    return Computed(_exactly(sql, columns), tuple(columns), kind)
+    return Computed(exact, tuple(columns), kind)
 
 
-def of_pair(node: exp.Expression, scope: Scope) -> PairExpression:
+def of_pair(node: exp.Expression, scope: Scope, *, is_condition: bool = False) -> PairExpression:
     """An expression of both sides' columns, for the engine."""
     uses = uses_of(node, scope)
     sql = _renamed(node, scope, lambda use: pair_column(use.side, use.name))
     columns = {pair_column(use.side, use.name): use.type for use in uses}
-    kind = _type_of(node, sql, columns, scope)
+    exact = _exactly(_signed(sql, columns) if is_condition else sql, columns)
+    kind = _type_of(node, exact, columns, scope)
     _check_zones(node, scope, columns, lambda use: pair_column(use.side, use.name))
-    return PairExpression(_exactly(sql, columns), uses, kind, text_of(node))
+    return PairExpression(exact, uses, kind, text_of(node))
 
 
 def condition_of_side(node: exp.Expression, scope: Scope) -> Computed:
@@ -75,7 +78,7 @@ def condition_of_side(node: exp.Expression, scope: Scope) -> Computed:
 
 def condition_of_pair(node: exp.Expression, scope: Scope) -> PairExpression:
     """A condition on both sides' columns."""
-    found = of_pair(node, scope)
+    found = of_pair(node, scope, is_condition=True)
     _expect_boolean(node, found.type, scope)
     return found
 
@@ -129,8 +132,20 @@ def _type_of(node: exp.Expression, sql: str, columns: dict[str, ColumnType], sco
 
 
 def _exactly(sql: str, columns: dict[str, ColumnType]) -> str:
-    """The expression with exact comparisons of integers and decimals with doubles."""
+    """The expression with exact comparisons."""
     return exactly(sql, lambda part: _kind_of(part, columns))
+
+
+def _signed(sql: str, columns: dict[str, ColumnType]) -> str:
+    """The expression with unsigned integers in sums as decimals, so that a difference may be negative."""
+    unsigned = {name for name, kind in columns.items() if str(kind.arrow) == "uint64"}
+    if not unsigned:
+        return sql
+    node = sqlglot.parse_one(sql, dialect=DIALECT)
+    for column in [each for each in node.find_all(exp.Column) if each.name in unsigned]:
+        if column.find_ancestor(exp.Add, exp.Sub, exp.Neg) is not None and column is not node:
+            column.replace(exp.cast(column.copy(), "DECIMAL(20, 0)"))
+    return str(node.sql(dialect=DIALECT, comments=False))
 
 
 def _kind_of(part: str, columns: dict[str, ColumnType]) -> ColumnType | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+import pyarrow as pa
 import sqlglot
 from sqlglot import TokenType, exp
 
@@ -33,7 +35,7 @@ def check_statement(sql: str, tables: Mapping[str, Mapping[str, ColumnType]], li
 
     if any(len({name.lower() for name in columns}) < len(columns) for columns in tables.values()):
         return  # DuckDB has no two columns of a table that differ in case alone
-    found = {name: {**_virtual(columns), **columns} for name, columns in tables.items()}
+    found = {name: _bound(columns) for name, columns in tables.items()}
     try:
         try:
             bind(sql.replace("µs", "us"), found)
@@ -87,6 +89,14 @@ def _without_using(sql: str, statement: Statement) -> str:
     for start, stop, text in sorted(edits, reverse=True):
         sql = sql[:start] + text + sql[stop:]
     return sql
+
+
+def _bound(columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
+    """The columns and those that every row has; nanoseconds are as microseconds, since `exactly` compares both."""
+    known = {pa.time64("ns"): pa.time64("us")}
+    found = {name: replace(kind, arrow=known.get(kind.arrow, kind.arrow)) for name, kind in columns.items()}
+    instants = {name: replace(kind, arrow=None) for name, kind in found.items() if kind.zone is not None}
+    return {**_virtual(columns), **found, **instants}
 
 
 def _virtual(columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:

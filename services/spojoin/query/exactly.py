@@ -1,4 +1,4 @@
-"""Comparisons of integers and decimals with doubles that are exact, though the engine rounds both to doubles.
+"""Comparisons that are exact, though the engine rounds integers and decimals to doubles, or takes one unit of time.
 
 The index compares them by the integers that stand for the doubles (see `comparable.py`); this is for filters and
 residual conditions. Where the rounded values differ, so do the exact ones, in the same direction, since rounding keeps
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
@@ -34,6 +35,8 @@ _FLOATING = (TypeName.FLOAT, TypeName.DOUBLE)
 _PRECISION_MAX = 37  # one digit is added
 #: Decimals of so many digits become the nearest double in the engine.
 _DIGITS_EXACT = 15
+#: Between these, 64 bits hold an instant's nanoseconds.
+_FIRST_NS, _LAST_NS = (f"CAST('{year}-01-01 00:00:00+00' AS TIMESTAMPTZ)" for year in (1678, 2262))
 #: From an expression of the engine's dialect to its type; None where it has none of a column's.
 TypeOf = Callable[[str], ColumnType | None]
 
@@ -45,10 +48,14 @@ def _parsed(sql: str) -> exp.Expression:
 
 
 def exactly(sql: str, type_of: TypeOf) -> str:
-    """An expression with each comparison of a whole number or decimal with a double made exact."""
+    """An expression with each comparison of a whole number or decimal with a double made exact.
+
+    So is each of nanoseconds with microseconds, which the engine has for timestamps without a zone alone.
+    """
     node = _parsed(sql)
     kinds = _kinds_compared(node, type_of)
-    if not (any(map(_is_beyond, kinds)) and any(kind.name in _FLOATING for kind in kinds)):
+    is_rounded = any(map(_is_beyond, kinds)) and any(kind.name in _FLOATING for kind in kinds)
+    if not (is_rounded or any(_nanoseconds(kind) for kind in kinds)):
         return sql
     return _compared_exactly(node, type_of).sql(dialect=DIALECT, comments=False)
 
@@ -91,7 +98,35 @@ def _exact(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
         return _rounded_or_exact(node, node.this, node.expression, left)
     if _is_beyond(right) and left.name in _FLOATING:
         return _rounded_or_exact(node, node.expression, node.this, right)
+    if _nanoseconds(left) and not _nanoseconds(right):
+        return _of_nanoseconds(node, node.this, node.expression, left)
+    if _nanoseconds(right) and not _nanoseconds(left):
+        return _of_nanoseconds(node, node.expression, node.this, right)
     return node
+
+
+def _nanoseconds(kind: ColumnType) -> str | None:
+    """The engine's type of times of day, or instants, of nanoseconds; None for all else."""
+    if not isinstance(kind.arrow, pa.DataType):
+        return None
+    return "TIME_NS" if kind.arrow == pa.time64("ns") else "TIMESTAMPTZ_NS" if _is_instant_ns(kind.arrow) else None
+
+
+def _is_instant_ns(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.unit == "ns" and kind.tz is not None
+
+
+def _of_nanoseconds(
+    node: exp.Expression, fine: exp.Expression, other: exp.Expression, kind: ColumnType
+) -> exp.Expression:
+    """Compares nanoseconds with microseconds as nanoseconds; instants that have none, in microseconds."""
+    own, known = (f"({each.sql(dialect=DIALECT, comments=False)})" for each in (fine, other))
+    pairs = [(own, f"CAST({known} AS {_nanoseconds(kind)})"), (f"CAST({own} AS TIMESTAMPTZ)", known)]
+    sign = _SIGNS[type(node)]
+    exact, rough = (f"{a} {sign} {b}" if fine is node.this else f"{b} {sign} {a}" for a, b in pairs)
+    if kind.zone is None:
+        return _parsed(f"({exact})")
+    return _parsed(f"(CASE WHEN {known} BETWEEN {_FIRST_NS} AND {_LAST_NS} THEN {exact} ELSE {rough} END)")
 
 
 def _is_beyond(kind: ColumnType) -> bool:

@@ -108,7 +108,7 @@ class _Uses:
         parts = list(_parts(node))
         found = [kind for each in parts if (kind := self._type_of_part(each)) is not None]
         if found:
-            return replace(found[0], arrow=None)
+            return found[0] if found[0].name is TypeName.CARRIED else replace(found[0], arrow=None)
         return _TIMESTAMP if any(isinstance(each, exp.Interval) for each in parts) else None
 
     def _type_of_part(self, node: exp.Expression) -> ColumnType | None:
