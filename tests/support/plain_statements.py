@@ -7,7 +7,7 @@ without rounding. Neither DuckDB nor the product takes part.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -299,6 +299,33 @@ def draw_exact(rng: Random) -> PlainStatement:
     return PlainStatement(streams, (), (), conditions, slide * rng.choice([5, 40]), slide)
 
 
+_WIDE = {
+    "u": (None, 0, 1, _BIG, _BIG + 1, 2**63, 2**64 - 1, 2**64 - 2),
+    "w": tuple(
+        None if t is None else Decimal(t)
+        for t in (None, "0", "0.1", "-0.1", "12345678901234567890.0000000001", "12345678901234567890.0000000002")
+    )
+    + tuple(map(Decimal, (_BIG, _BIG + 1, 2**64, -_BIG, "0.1000000001", "9999999999999999999999999999"))),
+    "z": tuple(None if t is None else Decimal(t) for t in (None, "0", "1", "0.1", str(_BIG + 1)))
+    + tuple(map(Decimal, ("0.10000000000000000001", "0.10000000000000000555", "-0.10000000000000000001"))),
+}
+
+
+def draw_wide(rng: Random) -> PlainStatement:
+    """A statement over numbers of more than 18 digits, compared with one another and with all others.
+
+    Columns: u (uint64), w (decimal(38,10)), z (decimal(38,20)), and those of `draw_exact`.
+    """
+    names = rng.sample("uwz", rng.choice([1, 1, 2]))
+    signs = ("<", "<=", ">", ">=", "=")
+    conditions = [
+        Compared(Named("l", name), rng.choice(signs), Named("r", rng.choice([*names, *"uwzndif"]))) for name in names
+    ]
+    streams = tuple(_exact_rows(rng, is_small=False, wide=_WIDE) for _ in range(rng.choice([1, 2])))
+    slide = rng.choice([1, 2])
+    return PlainStatement(streams, (), (), tuple(conditions), slide * rng.choice([5, 40]), slide)
+
+
 def _exact_index(rng: Random, left: str, right: str) -> Compared:
     terms: list[Term] = [Named("l", left), Named("r", right)]
     if left in "nim" and right in "nim" and rng.random() < 0.5:
@@ -309,9 +336,9 @@ def _exact_index(rng: Random, left: str, right: str) -> Compared:
     return Compared(terms[0], rng.choice(_OPERATORS), terms[1])
 
 
-def _exact_rows(rng: Random, is_small: bool) -> tuple[Row, ...]:
+def _exact_rows(rng: Random, is_small: bool, wide: Mapping[str, tuple[Any, ...]] | None = None) -> tuple[Row, ...]:
     count = rng.randrange(5, 30)
-    domains = {**_EXACT, **({"n": _SMALL, "m": _SMALL_DECIMALS} if is_small else {})}
+    domains = {**_EXACT, **(wide or {}), **({"n": _SMALL, "m": _SMALL_DECIMALS} if is_small else {})}
     return tuple({**{c: rng.choice(values) for c, values in domains.items()}, "at": at} for at in range(count))
 
 

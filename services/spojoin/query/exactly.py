@@ -7,7 +7,7 @@ the order. Where they don't, the double's digits are compared with the exact val
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import pyarrow as pa
@@ -33,6 +33,8 @@ _FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {
 }
 _FLOATING = (TypeName.FLOAT, TypeName.DOUBLE)
 _PRECISION_MAX = 37  # one digit is added
+#: Digits of whole numbers; those of decimals are said.
+_WHOLE_DIGITS = {TypeName.INT: 10, TypeName.LONG: 19, TypeName.DECIMAL: 0}
 #: Decimals of so many digits become the nearest double in the engine.
 _DIGITS_EXACT = 15
 #: Between these, 64 bits hold an instant's nanoseconds.
@@ -50,12 +52,13 @@ def _parsed(sql: str) -> exp.Expression:
 def exactly(sql: str, type_of: TypeOf) -> str:
     """An expression with each comparison of a whole number or decimal with a double made exact.
 
-    So is each of nanoseconds with microseconds, which the engine has for timestamps without a zone alone.
+    So is each of two numbers that no one decimal of the engine holds, and each of nanoseconds with microseconds, which
+    the engine has for timestamps without a zone alone.
     """
     node = _parsed(sql)
     kinds = _kinds_compared(node, type_of)
     is_rounded = any(map(_is_beyond, kinds)) and any(kind.name in _FLOATING for kind in kinds)
-    if not (is_rounded or any(_nanoseconds(kind) for kind in kinds)):
+    if not (is_rounded or _overflows(kinds) or any(_nanoseconds(kind) for kind in kinds)):
         return sql
     return _compared_exactly(node, type_of).sql(dialect=DIALECT, comments=False)
 
@@ -98,11 +101,37 @@ def _exact(node: exp.Expression, type_of: TypeOf) -> exp.Expression:
         return _rounded_or_exact(node, node.this, node.expression, left)
     if _is_beyond(right) and left.name in _FLOATING:
         return _rounded_or_exact(node, node.expression, node.this, right)
+    if _overflows((left, right)):
+        a, b = (_parts_of(each.sql(dialect=DIALECT, comments=False)) for each in (node.this, node.expression))
+        return _by_parts(a, b, _SIGNS[type(node)])
+    return _of_one_unit(node, left, right)
+
+
+def _of_one_unit(node: exp.Expression, left: ColumnType, right: ColumnType) -> exp.Expression:
+    """A comparison of nanoseconds with microseconds as one of nanoseconds."""
     if _nanoseconds(left) and not _nanoseconds(right):
         return _of_nanoseconds(node, node.this, node.expression, left)
     if _nanoseconds(right) and not _nanoseconds(left):
         return _of_nanoseconds(node, node.expression, node.this, right)
     return node
+
+
+def _overflows(kinds: Sequence[ColumnType]) -> bool:
+    """Whether no decimal of the engine has the whole digits and those behind the point of all that is exact here."""
+    exact = [kind for kind in kinds if kind.name in _WHOLE_DIGITS]
+    whole = [_WHOLE_DIGITS[kind.name] or kind.precision - kind.scale for kind in exact]
+    return bool(exact) and max(whole) + max(kind.scale for kind in exact) > _PRECISION_MAX + 1
+
+
+def _parts_of(own: str) -> tuple[str, str]:
+    """A number's whole part, and what is left of it."""
+    return f"CAST(TRUNC({own}) AS HUGEINT)", f"(({own}) - TRUNC({own}))"
+
+
+def _by_parts(left: tuple[str, str], right: tuple[str, str], sign: str) -> exp.Expression:
+    """A comparison by the whole parts, and by what is left where they are the same."""
+    (a, rest_a), (b, rest_b) = left, right
+    return _parsed(f"(CASE WHEN {a} <> {b} THEN {a} {sign} {b} ELSE {rest_a} {sign} {rest_b} END)")
 
 
 def _nanoseconds(kind: ColumnType) -> str | None:
@@ -140,16 +169,33 @@ def _rounded_or_exact(
     """Compares the rounded value with the double where they differ, else the exact value with the double's digits."""
     if (constant := _number(exact)) is not None:
         return _compared_with(floating, _side_of(node, exact is node.this), constant)
-    if kind.precision > _PRECISION_MAX:
+    if kind.scale > _PRECISION_MAX:
         return node
     own, double = (each.sql(dialect=DIALECT, comments=False) for each in (exact, floating))
     rounded = f"CAST(({own}) AS DOUBLE)"
+    if kind.precision > _PRECISION_MAX and kind.scale:
+        return _rounded_or_by_parts(node, own, double, kind, is_flipped=exact is not node.this)
     known = _with_one_more_digit(double, kind.scale) if kind.scale else f"TRY_CAST(({double}) AS HUGEINT)"
     sign = _SIGNS[type(node)]
     pairs = [(rounded, f"({double})"), (f"({own})", known)]
     whole, same = (f"{a} {sign} {b}" if exact is node.this else f"{b} {sign} {a}" for a, b in pairs)
     sql = f"(CASE WHEN {rounded} <> ({double}) THEN {whole} ELSE {same} END)"
     return _parsed(sql)
+
+
+def _rounded_or_by_parts(
+    node: exp.Expression, own: str, double: str, kind: ColumnType, *, is_flipped: bool
+) -> exp.Expression:
+    """The same of a decimal that leaves no room for one more digit."""
+    rest = _with_one_more_digit(f"({double}) - TRUNC({double})", kind.scale)
+    sides = [
+        (f"CAST(({own}) AS DOUBLE)", *_parts_of(own)),
+        (f"({double})", f"TRY_CAST(TRUNC({double}) AS HUGEINT)", rest),
+    ]
+    (a, *left), (b, *right) = reversed(sides) if is_flipped else sides
+    sign = _SIGNS[type(node)]
+    same = _by_parts((left[0], left[1]), (right[0], right[1]), sign).sql(dialect=DIALECT, comments=False)
+    return _parsed(f"(CASE WHEN {a} <> {b} THEN {a} {sign} {b} ELSE {same} END)")
 
 
 def _number(node: exp.Expression) -> Fraction | None:

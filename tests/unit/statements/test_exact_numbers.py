@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import spojoin
-from tests.support.plain_statements import draw_exact
+from tests.support.plain_statements import PlainStatement, draw_exact, draw_wide
 
 SCHEMA = pa.schema(
     [
@@ -18,13 +18,22 @@ SCHEMA = pa.schema(
         ("at", pa.timestamp("us")),
     ]
 )
+WIDE = pa.schema([*SCHEMA, ("u", pa.uint64()), ("w", pa.decimal128(38, 10)), ("z", pa.decimal128(38, 20))])
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_numbers_compare_by_value(seed):
-    statement = draw_exact(Random(seed))
-    tables = {name: pa.Table.from_pylist(list(rows), SCHEMA) for name, rows in zip("ab", statement.rows, strict=False)}
+def check(statement: PlainStatement, schema: pa.Schema) -> None:
+    tables = {name: pa.Table.from_pylist(list(rows), schema) for name, rows in zip("ab", statement.rows, strict=False)}
     time = {"time": dict.fromkeys(tables, "at")} if len(tables) == 2 else {}
     found = spojoin.sql(statement.sql(), **time, **tables).to_arrow()
     rows = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
     assert rows == statement.answer(), statement.sql()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_numbers_compare_by_value(seed):
+    check(draw_exact(Random(seed)), SCHEMA)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_numbers_of_many_digits_compare_by_value(seed):
+    check(draw_wide(Random(seed)), WIDE)
