@@ -67,10 +67,10 @@ def serve(options: UpOptions, console: Console) -> None:
                 served = stack.enter_context(serve_here(_plan(query, workers, options), servers, notice))
         except Retryable as error:
             raise ConfigurationError(f"{error}; start it, or leave out --bootstrap to have one started") from error
-        console.print(_directions(served), highlight=False)
-        console.print(f"  the page is at http://{LOOPBACK}:{served.services['page'].port}/", highlight=False)
-        console.print(f"  {ending(options)}", highlight=False)
-        say = partial(console.print, highlight=False)
+        say = partial(console.print, highlight=False, soft_wrap=True)  # commands and paths are copied from it
+        say(_directions(served))
+        say(f"  the page is at http://{LOOPBACK}:{served.services['page'].port}/")
+        say(f"  {ending(options)}")
         hold = HoldNotice(options.query, servers.bootstrap, say)
         seen = ServersWatch(servers.bootstrap, servers.redis_url, say, broker, settings.kafka_properties())
         _watch(served.supervisor, servers.redis_url, console, (hold, seen))
