@@ -22,6 +22,7 @@ from spojoin.embedded.readers import ARROW_SUFFIXES, CSV_DELIMITERS, JSON_SUFFIX
 from spojoin.embedded.statements import NAME, BareStatement, StatementOptions, bare_statement, mistakes_of_statement
 from spojoin.embedded.written import TRAILING, Select, Source, Written, quoted, selects
 from spojoin.errors import Place, QueryError
+from spojoin.query.dialects import translating
 from spojoin.query.foreign import check_words, foreign_words
 from spojoin.query.mended import mending
 from spojoin.query.places import places_in
@@ -41,7 +42,7 @@ class Around:
 
     sql: what DuckDB runs; relations: what it names, joins, files and tables
     joins: what spojoin runs, by the names of the relations that they become, outer ones last
-    is_alone: whether the last join gives the statement's rows as they are
+    is_alone: whether the last join gives the statement's rows as they are; text: the statement as written
     """
 
     sql: str
@@ -49,6 +50,7 @@ class Around:
     joins: Mapping[str, BareStatement]
     threads: int | None = None
     is_alone: bool = False
+    text: str = ""
 
     @property
     def files(self) -> list[Path]:
@@ -70,7 +72,8 @@ class Around:
         if join is not None:
             last = list(self.joins)[-1]
             relations[last] = _FirstReading(join, relations[last])
-        return DuckdbRows(self.sql, relations, self.threads)
+        with translating(self.text):
+            return DuckdbRows(self.sql, relations, self.threads)
 
 
 class _FirstReading(ArrowRows):
@@ -93,6 +96,11 @@ def statement_around(
     sql: str, tables: Mapping[str, object], options: StatementOptions, threads: int | None = None
 ) -> Around:
     """A statement taken apart, whose rows so many threads make. Raises ConfigurationError where it is wrong."""
+    with mistakes_of_statement(), translating(sql):
+        return _around(sql, tables, options, threads)
+
+
+def _around(sql: str, tables: Mapping[str, object], options: StatementOptions, threads: int | None) -> Around:
     with mistakes_of_statement():
         with mending(sql):
             check_words(sql, places_in(sql))
@@ -213,7 +221,7 @@ class _Taken:
         sql = self._text(0, stop)
         relations = self._known if is_alone else self._relations(sql)
         self._check_used()
-        return Around(sql, relations, self._joins, self._threads, is_alone)
+        return Around(sql, relations, self._joins, self._threads, is_alone, self._words.text)
 
     def _replaced(self, select: Select) -> str:
         """Put a relation for a join; the SQL over it."""

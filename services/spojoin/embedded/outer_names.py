@@ -63,11 +63,14 @@ class OuterNames:
     """The columns of a join's sides as the SQL around it names them.
 
     aliases: of the sides, as written; columns: by side, known only where `*` or a name without a side stands
+    shared: columns, in lower case, that are one of both sides', as USING says; kept: the side whose value they have
     used: of each column of the relation what it is within the join
     """
 
     aliases: Sequence[str]
     columns: Sequence[Sequence[str]] = ()
+    shared: Sequence[str] = ()
+    kept: int = 0
     used: dict[str, str] = field(default_factory=dict)
 
     def put(self, text: str, clause: str, outputs: Sequence[str] = ()) -> str:
@@ -140,6 +143,8 @@ class OuterNames:
             for name in names
             if name == each.name or (not each.is_quoted and name.lower() == each.name.lower())
         ]
+        if each.name.lower() in self.shared:
+            matches = [found for found in matches if found[0] == self.kept]
         if len(matches) == 1 or len({side for side, _ in matches}) == 1:
             side, name = next((found for found in matches if found[1] == each.name), matches[0])
             return self.column(side, name, is_quoted=True)

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 from sqlglot import TokenType, exp
 
-from spojoin.embedded.outer_names import OuterNames, bare_names, listed_items, parsed
+from spojoin.embedded.outer_names import Bare, OuterNames, bare_names, listed_items, parsed
 from spojoin.embedded.written import TRAILING, Clause, Select, Source, Written, quoted
 from spojoin.errors import QueryError
 from spojoin.model import Selected
 from spojoin.query.operands import text_of
-from spojoin.suggest import unknown
 
 _ROWS = "SELECT * FROM {}"
 
@@ -65,7 +64,7 @@ class Splitter:
             len(select.sources) > 2 or "windows" in select.clauses,
             is_by_row is False or (distinct is not None and distinct.args.get("on")),
             any(each is not tree for each in tree.find_all(exp.Select)) or self._asks_subqueries(),
-            any(each.find(exp.Window) or _changes_star(each) for each in tree.expressions),
+            any(each.find(exp.Window) for each in tree.expressions),
             not self._is_best(tree),
         )
         if any(is_more) or is_by_row:
@@ -116,6 +115,7 @@ class Splitter:
         within, outside = self._conditions()
         if self._needs_columns(outside):
             names.columns = self._columns()
+            names.shared, names.kept = self._shared(names.columns), int("RIGHT" in self._join_words())
         joins = self._further_joins(names)
         listed, outputs = self._listed(names)
         rest = [joins, names.put(f"WHERE {' AND '.join(outside)}", "where") if outside else ""]
@@ -161,14 +161,14 @@ class Splitter:
         """An item of the list; for `*` the columns that it stands for."""
         found = _STAR.match(item)
         alias = found["alias"].strip('"') if found and found["alias"] else None
-        side = names.side_of(alias) if alias is not None else None
-        if found is None or (alias is not None and side is None):
+        if found is None or (alias is not None and names.side_of(alias) is None):
             return [item]
-        star = _star_of(item)
         further = [f"{each.alias}.*" for each in self.select.sources[2:]] if alias is None else []
-        sides = range(len(names.columns)) if side is None else [side]
-        _check_star(star, [name for k in sides for name in names.columns[k]])
-        return [each for k in sides for each in _columns_of(star, names.aliases[k], names.columns[k])] + further
+        if further and found["changes"]:
+            expected = " and ".join((*(f"{each}.*" for each in names.aliases), *further))
+            raise QueryError(f"sql: '{item}' is of more than two sides: expected {expected}, each with its own changes")
+        aliases = names.aliases[::-1] if "RIGHT" in self._join_words() else names.aliases
+        return [_item_of(each, aliases) for each in self.ask(Split(item, (), where=""))] + further
 
     def _further_joins(self, names: OuterNames) -> str:
         """What is joined with the results; USING names a column of either side."""
@@ -226,8 +226,17 @@ class Splitter:
         if kinds & {"FULL"}:
             return False
         if kinds & {"LEFT", "ASOF", "SEMI", "ANTI", "RIGHT"}:
-            return named <= {sides["RIGHT" in kinds]}
+            kept = int("RIGHT" in kinds)
+            return named <= {sides[kept]} and self._has_all(
+                kept, bare_names(f"WHERE {self.text_at(first, stop)}", "where")
+            )
         return named <= set(sides) and (len(self.select.sources) < 3 or bool(named))
+
+    def _has_all(self, side: int, names: Sequence[Bare]) -> bool:
+        """Whether names without a side are columns of one; not where the columns aren't known yet."""
+        columns = self._columns() if names else []
+        known = {each.lower() for each in columns[side]} if columns else set()
+        return {each.name.lower() for each in names} <= known
 
     def _join_words(self) -> set[str]:
         select = self.select
@@ -246,14 +255,27 @@ class Splitter:
         return any(_has_bare(text, clause) for clause, text in texts)
 
     def _columns(self) -> list[list[str]]:
-        """The columns of each side."""
+        """The columns of each side; none of any where they aren't known yet."""
         aliases = [quoted(each.alias) for each in self.sides]
         kinds = self._join_words()
         is_of_left = len(self.select.sources) == 1 or bool(kinds & {"SEMI", "ANTI"})
         listed = ", ".join(f"{each}.*" for each in aliases[: 1 if is_of_left else 2])
         uses = [each.plain for each in self.ask(Split(listed, (), where="")) if each.plain is not None]
+        if not uses:
+            return []
         of_first = [use.name for use in uses if use.side == uses[0].side]
         return [of_first, [use.name for use in uses if use.side != uses[0].side]]
+
+    def _shared(self, columns: Sequence[Sequence[str]]) -> list[str]:
+        """The columns that USING, or NATURAL, makes one of both sides', in lower case."""
+        select = self.select
+        words, after = select.words, self.sides[1].end if len(select.sources) > 1 else len(select.words.tokens)
+        if "NATURAL" in self._join_words():
+            return [name.lower() for name in columns[0] if name in columns[1]]
+        while words.word(after) in ("MATCH_CONDITION", "TOLERANCE"):
+            after = words.closing(after + 1) + 1
+        close = words.closes.get(after + 1, after) if words.word(after) == "USING" else after
+        return [words.tokens[k].text.lower() for k in range(after + 2, close) if words.kind(k) is not TokenType.COMMA]
 
     def _text(self, name: str) -> str:
         clause = self.select.clauses.get(name)
@@ -292,7 +314,9 @@ class Splitter:
 _OF_JOIN = ("from", "where", "window", "emit")
 
 
-_STAR = re.compile(r"""^(?:(?P<alias>\w+|"[^"]*")\s*\.\s*)?\*(?:$|\s+(?:EXCLUDE|REPLACE|RENAME)\b)""", re.IGNORECASE)
+_STAR = re.compile(
+    r"""^(?:(?P<alias>\w+|"[^"]*")\s*\.\s*)?\*(?:$|\s+(?P<changes>EXCLUDE|EXCEPT|REPLACE|RENAME)\b)""", re.IGNORECASE
+)
 #: How many results a left row has, where no more is asked.
 _COUNT = '"its results"'
 _SUM = f"CAST(COALESCE(SUM({_COUNT}), 0) AS BIGINT)"
@@ -304,39 +328,14 @@ def _has_bare(text: str, clause: str) -> bool:
     return is_using or any(_STAR.match(item) for item in items) or bool(bare_names(text, clause))
 
 
-def _star_of(item: str) -> exp.Star | None:
-    """The `*` of an item that leaves out, replaces or renames columns."""
-    tree = parsed(item, "list")
-    return tree.find(exp.Star) if tree is not None else None
-
-
-def _changes_star(node: exp.Expression) -> bool:
-    star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else None
-    return isinstance(star, exp.Star) and any(star.args.get(each) for each in ("except_", "replace", "rename"))
-
-
-def _check_star(star: exp.Star | None, names: Sequence[str]) -> None:
-    """QueryError where `*` leaves out, replaces or renames a column that isn't there."""
-    args = star.args if star is not None else {}
-    named = [each.name for each in args.get("except_") or []] + [each.alias for each in args.get("replace") or []]
-    named += [each.this.name for each in args.get("rename") or []]
-    known = {name.lower() for name in names}
-    if strange := next((name for name in named if name.lower() not in known), None):
-        raise QueryError(f"sql: {unknown('column', strange, dict.fromkeys(names))}")
-
-
-def _columns_of(star: exp.Star | None, alias: str, names: Sequence[str]) -> list[str]:
-    """The items that `*` stands for."""
-    args = star.args if star is not None else {}
-    left_out = {each.name.lower() for each in args.get("except_") or [] if each.table.lower() in ("", alias.lower())}
-    replaced = {each.alias.lower(): each.sql(dialect="duckdb") for each in args.get("replace") or []}
-    renamed = {each.this.name.lower(): each.alias for each in args.get("rename") or []}
-    found = []
-    for name in (each for each in names if each.lower() not in left_out):
-        column = f"{quoted(alias)}.{quoted(name)}"
-        again = f"{column} AS {quoted(renamed[name.lower()])}" if name.lower() in renamed else column
-        found.append(replaced.get(name.lower(), again))
-    return found
+def _item_of(selected: Selected, aliases: Sequence[str]) -> str:
+    """A column that `*` gives as an item of a list. aliases: of the left and the right side."""
+    plain = selected.plain
+    if plain is None:
+        return f"{selected.expression.text} AS {quoted(selected.name)}"
+    alias = aliases[plain.side]
+    is_renamed = selected.name not in (plain.name, f"{alias}_{plain.name}")
+    return f"{quoted(alias)}.{quoted(plain.name)}" + (f" AS {quoted(selected.name)}" if is_renamed else "")
 
 
 def _with_sums(sql: str) -> str:

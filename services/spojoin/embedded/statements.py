@@ -28,6 +28,7 @@ from spojoin.model import (
     TypeName,
 )
 from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
+from spojoin.query.condition import NotIndexable
 from spojoin.query.inferred import InferredSchema
 from spojoin.query.interval import Unbounded
 from spojoin.query.places import PlaceAt, places_in
@@ -109,7 +110,8 @@ def mistakes_of_statement() -> Iterator[None]:
     try:
         yield
     except QueryError as error:
-        error.args = (f"sql, {error}",)
+        if not str(error).startswith("sql"):
+            error.args = (f"sql, {error}",)
         raise
     except RecursionError as error:
         raise QueryError("sql: nested too deeply: expected a simpler statement") from error
@@ -136,7 +138,7 @@ def _of_some_rows(parsed: ParsedStatement, read: _Read) -> BareStatement:
     try:
         meets_by_time = not (read.is_one or right.is_table) or _is_bounded_by_time(parsed)
         return _of_two(parsed, read, needs_time=meets_by_time or bool(read.options.times))
-    except (Unbounded, NoEventTime):
+    except (Unbounded, NoEventTime, NotIndexable):
         if not _may_mean_all_rows(parsed, read.options):
             raise
     return _of_two(parsed.over_all_rows(), read, needs_time=False, notes=(_note_of_all_rows(parsed),))

@@ -11,6 +11,7 @@ from sqlglot.errors import TokenError
 
 from spojoin.errors import QueryError
 from spojoin.query.places import places_in
+from spojoin.query.statement import alias_of
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
@@ -86,6 +87,10 @@ class Written:
         """The kind of a word, None behind the last."""
         return self.tokens[k].token_type if 0 <= k < len(self.tokens) else None
 
+    def is_set(self, k: int) -> bool:
+        """Whether a word is UNION, INTERSECT or EXCEPT, which also leaves out columns of `*`."""
+        return self.kind(k) in _SETS and self.kind(k - 1) is not TokenType.STAR
+
     def word(self, k: int) -> str:
         """A word in upper case, empty behind the last."""
         return self.tokens[k].text.upper() if 0 <= k < len(self.tokens) else ""
@@ -141,14 +146,14 @@ class Select:
         return " ".join(self.words.text[a:b] for a, b in found)
 
     def exists(self) -> Select | None:
-        """The SELECT of the first EXISTS (SELECT ...) of WHERE."""
+        """The SELECT of the only EXISTS (SELECT ...) that AND joins to the rest of WHERE."""
         where, words = self.clauses.get("where"), self.words
         if where is None:
             return None
-        for k in words.at(self.level, where.first, where.stop - 2):
-            if words.word(k) == "EXISTS" and words.kind(k + 2) is TokenType.SELECT:
-                return Select(words, k + 2)
-        return None
+        at = list(words.at(self.level, where.first, where.stop - 2))
+        found = [k for k in at if words.word(k) == "EXISTS" and words.kind(k + 2) is TokenType.SELECT]
+        is_either = any(words.kind(k) is TokenType.OR for k in at)
+        return Select(words, found[0] + 2) if len(found) == 1 and not is_either else None
 
     def joins_by_order(self) -> bool:
         """Whether two sides are joined by more than equalities, so that the join is no plain one of DuckDB."""
@@ -162,6 +167,8 @@ class Select:
         join = Clause(self.boundaries[0], self.boundaries[1] if len(self.boundaries) > 1 else self.clauses["from"].stop)
         if any(self.words.word(k) in ("ASOF", "MATCH_CONDITION") for k in range(join.first, join.stop)):
             return True
+        if any(self.words.kind(k) is TokenType.SELECT for k in range(self.sources[1].end, join.stop)):
+            return False
         return self._orders(join) or ("where" in self.clauses and self._orders(self.clauses["where"]))
 
     def _orders(self, clause: Clause) -> bool:
@@ -178,11 +185,11 @@ class Select:
     def _end(self) -> tuple[int, bool]:
         """Where the SELECT ends, and whether it is a part of a UNION or the like."""
         words, last = self.words, self.words.closing(self.level)
-        ends = (k for k in words.at(self.level, self.first, last) if words.kind(k) in (*_SETS, TokenType.SEMICOLON))
-        stop = next(ends, last)
+        at = words.at(self.level, self.first, last)
+        stop = next((k for k in at if words.kind(k) is TokenType.SEMICOLON or words.is_set(k)), last)
         before = [k for k in words.at(self.level, 0, self.first) if k > self.level]
-        is_behind = any(words.kind(k) in _SETS for k in before[-4:] if k >= self.first - 4)
-        return stop, is_behind or words.kind(stop) in _SETS
+        is_behind = any(words.is_set(k) for k in before[-4:] if k >= self.first - 4)
+        return stop, is_behind or words.is_set(stop)
 
     def _clauses(self) -> dict[str, Clause]:
         words = self.words
@@ -239,7 +246,7 @@ class Select:
             while words.kind(end) is TokenType.DOT:
                 name, end = None, end + 2
         alias, after = self._alias(end, stop)
-        return Source(k, end, alias or name or "", after, name, is_table)
+        return Source(k, end, alias or alias_of(name or ""), after, name, is_table)
 
     def _alias(self, k: int, stop: int) -> tuple[str, int]:
         """The alias that stands at a word, and the word behind it and its columns' names."""
@@ -250,7 +257,7 @@ class Select:
         if k >= stop or not (is_said or is_name):
             return "", k
         named = words.tokens[k].text
-        return named, words.closing(k + 1) + 1 if words.kind(k + 1) is TokenType.L_PAREN and is_said else k + 1
+        return named, words.closing(k + 1) + 1 if words.kind(k + 1) is TokenType.L_PAREN else k + 1
 
 
 def selects(words: Written) -> list[Select]:

@@ -68,10 +68,20 @@ def type_of(sql: str, columns: Columns) -> str:
 
     It is evaluated for a row of NULLs, so that a text among numbers that is none, or the like, is found at once.
     """
+    return _types_over(*_declared(sql, columns))[0]
+
+
+def arrow_type_of(sql: str, columns: Columns) -> pa.DataType:
+    """The Arrow type in which DuckDB gives an expression's value, of which `type_of` is known."""
+    return _types_over(*_declared(sql, columns))[1]
+
+
+def _declared(sql: str, columns: Columns) -> tuple[str, str]:
+    """An expression, and the columns that it names as a table declares them."""
     apart = _apart(columns)
     named = {apart.get(name, name): kind for name, kind in columns.items()}
     declared = ", ".join(f"{quoted(name)} {duckdb_type(kind)}" for name, kind in named.items()) or "nothing INTEGER"
-    return _type_over(_renamed(sql, apart), declared)
+    return _renamed(sql, apart), declared
 
 
 def _apart(names: Iterable[str]) -> dict[str, str]:
@@ -93,7 +103,7 @@ def _renamed(sql: str, names: Mapping[str, str]) -> str:
 
 
 @functools.lru_cache(maxsize=TYPES_KEPT)
-def _type_over(sql: str, declared: str) -> str:
+def _types_over(sql: str, declared: str) -> tuple[str, pa.DataType]:
     connection = _checker()
     guard(connection, sql)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE checked ({declared})")
@@ -101,8 +111,8 @@ def _type_over(sql: str, declared: str) -> str:
     with watched(connection, sql):
         relation = connection.sql(f"SELECT {sql} AS value FROM checked")
         found = str(relation.types[0])
-        relation.fetchall()
-    return found
+        arrow = relation.to_arrow_table().schema.field(0).type
+    return found, arrow
 
 
 def bind(sql: str, tables: Mapping[str, Columns]) -> None:

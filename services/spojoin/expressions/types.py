@@ -39,6 +39,7 @@ _DUCKDB = {
     "TIMESTAMP_S": TypeName.TIMESTAMP,
     "TIMESTAMP_MS": TypeName.TIMESTAMP,
     "VARCHAR": TypeName.STRING,
+    "JSON": TypeName.STRING,
     "BOOLEAN": TypeName.BOOLEAN,
     "UUID": TypeName.UUID,
     "BLOB": TypeName.BINARY,

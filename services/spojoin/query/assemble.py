@@ -31,11 +31,11 @@ from spojoin.query.answers import StatementAnswers, read_answers
 from spojoin.query.asof import with_nearest
 from spojoin.query.asof_clauses import split_asof
 from spojoin.query.condition import Condition, read_condition
+from spojoin.query.dialects import translating
 from spojoin.query.engine_check import check_statement, checkable
 from spojoin.query.foreign import check_from, check_paths, check_words
 from spojoin.query.grouping import has_aggregates
 from spojoin.query.itself import note_of_itself
-from spojoin.query.mended import mending
 from spojoin.query.natural import with_names
 from spojoin.query.places import PlaceAt
 from spojoin.query.scope import Scope
@@ -146,15 +146,14 @@ class Choices:
 
 def parse_sql(sql: str, line_at: PlaceAt) -> ParsedStatement:
     """The statement and its window clause; `line_at` gives the place of a character of `sql`."""
-    with mending(sql):
+    end = line_at(len(sql.rstrip()) - 1)
+    with translating(sql):
         check_words(sql, line_at)
         check_from(sql, line_at)
-    without_emit, said = split_emit(sql, line_at)
-    without_window, window = split_window(without_emit, line_at)
-    without_tables, tables = split_tables(without_window, line_at)
-    plain, asof = split_asof(without_tables, sql, line_at)
-    end = line_at(len(sql.rstrip()) - 1)
-    with mending(sql):
+        without_emit, said = split_emit(sql, line_at)
+        without_window, window = split_window(without_emit, line_at)
+        without_tables, tables = split_tables(without_window, line_at)
+        plain, asof = split_asof(without_tables, sql, line_at)
         check_paths(plain, line_at)
         statement = parse_statement(plain, line_at, tables, asof)
     check_left(statement)
@@ -166,7 +165,7 @@ def assemble(
 ) -> Query:
     """The query that a statement means over the streams of its two sides. Raises QueryError."""
     parsed = replace(parsed, statement=with_names(parsed.statement, [side.schema for side in sides]))
-    with mending(parsed.text):
+    with translating(parsed.text):
         return _assembled(parsed, sides, choices, lateness_us)
 
 
@@ -226,6 +225,8 @@ def _check_by_engine(parsed: ParsedStatement, scope: Scope) -> None:
 
 def _notes(query: Query, right: JoinSide) -> Iterator[str]:
     """What the statement's author may not expect."""
+    if all(query.streams[0].keys[p.left_slot].marks_void for p in query.predicates) and query.predicates:
+        yield "no condition can be found in an index, so each row is compared with all rows of the other side"
     quote = "'" if right.is_file else "" if right.stream.isidentifier() else '"'
     if note := note_of_itself(query, f"{quote}{right.stream}{quote}"):
         yield note

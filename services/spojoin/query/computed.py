@@ -23,6 +23,8 @@ _SHORT = re.compile(r"\d{1,9}", re.ASCII)
 _CALLED = re.compile(r"\w+")
 #: Where a format pads to more than 9,999 characters, or to a width that is given with the values.
 _WIDE = re.compile(r"\{[^{}]*:[^{}]*(\d{5}|\{)|%[-+ #0']*(\d{5}|\*)")
+#: DuckDB's types whose values travel to results, though no column is declared to have them.
+_TRAVELS = re.compile(r"(INTERVAL|(STRUCT|TUPLE|MAP)\(.*\)|.*\[\d*\])$", re.DOTALL)
 _TABLES = (exp.Subquery, exp.Select, exp.SetOperation, exp.Exists)
 
 
@@ -113,7 +115,7 @@ def _renamed(node: exp.Expression, scope: Scope, name: Callable[[Use], str]) -> 
 def _type_of(node: exp.Expression, sql: str, columns: dict[str, ColumnType], scope: Scope) -> ColumnType:
     import duckdb  # noqa: PLC0415  (few queries need the engine)
 
-    from spojoin.expressions.engine import refused, type_of  # noqa: PLC0415
+    from spojoin.expressions.engine import arrow_type_of, refused, type_of  # noqa: PLC0415
     from spojoin.expressions.types import column_type  # noqa: PLC0415
 
     if isinstance(bare(node), exp.Column):
@@ -123,6 +125,8 @@ def _type_of(node: exp.Expression, sql: str, columns: dict[str, ColumnType], sco
     except duckdb.Error as error:
         raise refused(f"'{text_of(node)}'", error, scope.line_of(node)) from error
     kind = column_type(found)
+    if kind is None and _TRAVELS.match(found):
+        return ColumnType(TypeName.CARRIED, arrow=arrow_type_of(sql, columns))
     if kind is None:
         raise QueryError(
             f"'{text_of(node)}' is of type {found}, which no column has: cast it, such as to VARCHAR",

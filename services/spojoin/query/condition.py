@@ -16,6 +16,8 @@ from sqlglot import exp
 
 from spojoin.errors import QueryError
 from spojoin.model import (
+    ALL_ROWS,
+    WHOLE_TABLE,
     Computed,
     Constant,
     Domain,
@@ -86,12 +88,12 @@ def read_condition(
         parts.residual += own
         own.clear()
     parts.sides[0].extend(_kept(statement, scope))
-    if not parts.index:
+    if not parts.index and window not in (ALL_ROWS, WHOLE_TABLE):
         raise _without_index(statement, parts, scope)
     filters = _filter(parts.sides[0], scope), _filter(parts.sides[1], scope)
     residuals = tuple(condition_of_pair(node, scope) for node in parts.residual)
     found = _indexed(parts, scope, filters, window, line, is_apart=asks)
-    if statement.join is JoinKind.FULL:
+    if statement.join is JoinKind.FULL or not parts.index:
         found = _void_marked(found)
     return replace(found, filters=filters, residuals=residuals)
 
@@ -102,9 +104,10 @@ _MARK = "neither row is void"
 
 
 def _void_marked(found: Condition) -> Condition:
-    """The condition with one more that is false where an index condition is NULL of either row.
+    """The condition with one more that is false where an index condition is NULL of either row, and else true.
 
-    Where both sides ask, such rows stand among those that are searched, with codes that mean nothing.
+    Where both sides ask, such rows stand among those that are searched, with codes that mean nothing. Without any index
+    condition all pairs are found by this one.
     """
     left, right = found.keys
     equal = Predicate(Op.EQ, len(left), len(right), Domain.INTEGER, 0, _MARK)
@@ -256,7 +259,11 @@ def _check_true(node: exp.Expression, scope: Scope) -> None:
         )
 
 
-def _without_index(statement: Statement, parts: _Sorted, scope: Scope) -> QueryError:
+class NotIndexable(QueryError):
+    """No condition can be evaluated in an index, which would list the pairs among which the others choose."""
+
+
+def _without_index(statement: Statement, parts: _Sorted, scope: Scope) -> NotIndexable:
     left, right = scope.aliases
     expected = (
         f"expected a comparison of an expression of {left} with one of {right}, such as {left}.a < {right}.a or "
@@ -265,10 +272,10 @@ def _without_index(statement: Statement, parts: _Sorted, scope: Scope) -> QueryE
     first = (parts.residual or statement.conjuncts)[0]
     if parts.residual:
         why = "can only filter pairs that an index finds, and no condition says which"
-        return QueryError(f"'{text_of(first)}' {why}: {expected}", scope.line_of(first))
+        return NotIndexable(f"'{text_of(first)}' {why}: {expected}", scope.line_of(first))
     sides = [side for side in (0, 1) if parts.sides[side]]
     named = f"only {scope.aliases[sides[0]]}" if len(sides) == 1 else "one side" if sides else "no column"
-    return QueryError(
+    return NotIndexable(
         f"no condition compares both sides, '{text_of(first)}' names {named}: {expected}", scope.line_of(first)
     )
 

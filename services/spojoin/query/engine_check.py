@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 import sqlglot
-from sqlglot import TokenType, exp
+from sqlglot import Token, TokenType, exp
 
 from spojoin.errors import QueryError
 from spojoin.model import HEADERS, HEADERS_TYPE, SEQ, ColumnType, TypeName
+from spojoin.query.mended import Edit
 from spojoin.query.scope import Scope
-from spojoin.query.statement import Statement
+from spojoin.query.statement import JoinSide, Statement
 
 #: Arithmetic with intervals goes further here: bands of times, and event times that are whole milliseconds.
 _FURTHER = re.compile(r"\binterval\b", re.IGNORECASE)
@@ -59,24 +60,31 @@ def with_names_quoted(sql: str) -> str:
 
 def checkable(sql: str, statement: Statement, scope: Scope) -> str:
     """The statement as DuckDB binds it: it groups by columns, and takes one inequality alone for ASOF."""
+    tokens = sqlglot.tokenize(sql, dialect="duckdb")
+    edits = [_named(side, tokens) for side in (statement.left, statement.right) if not side.is_named]
     if statement.is_asof:
-        token = next(token for token in sqlglot.tokenize(sql, dialect="duckdb") if token.token_type is TokenType.ASOF)
-        sql = sql[: token.start] + " " * (token.end + 1 - token.start) + sql[token.end + 1 :]
-    if statement.using and statement.is_asof:
-        sql = _without_using(sql, statement)
+        asof = next(token for token in tokens if token.token_type is TokenType.ASOF)
+        edits.append((asof.start, asof.end + 1, ""))
+        edits += _without_using(tokens, statement) if statement.using else []
     if statement.group is not None:
         named = [each.meta for each in statement.group.expressions[0].find_all(exp.Identifier)]
         start, end = min(each["start"] for each in named), max(each["end"] for each in named)
         alias = '"' + scope.aliases[0] + '"'
         names = dict.fromkeys((*scope.schemas[0], SEQ, HEADERS))
-        listed = ", ".join(f'{alias}."{name}"' for name in names)
-        sql = sql[:start] + listed + sql[end + 1 :]
+        edits.append((start, end + 1, ", ".join(f'{alias}."{name}"' for name in names)))
+    for start, stop, text in sorted(edits, reverse=True):
+        sql = sql[:start] + text + sql[stop:]
     return sql
 
 
-def _without_using(sql: str, statement: Statement) -> str:
-    """The statement with ON for USING, and the columns that it names as those of the left side."""
-    tokens = sqlglot.tokenize(sql, dialect="duckdb")
+def _named(side: JoinSide, tokens: Sequence[Token]) -> Edit:
+    """The alias that a side has though it isn't written."""
+    end = next(token.end for token in tokens if token.start == side.place) + 1
+    return end, end, f' AS "{side.alias}"'
+
+
+def _without_using(tokens: Sequence[Token], statement: Statement) -> list[Edit]:
+    """ON for USING, and the columns that it names as those of the left side."""
     begin = next(k for k, token in enumerate(tokens) if token.token_type is TokenType.USING)
     end = next(k for k in range(begin, len(tokens)) if tokens[k].token_type is TokenType.R_PAREN)
     beside = (TokenType.DOT, TokenType.ALIAS)
@@ -85,10 +93,7 @@ def _without_using(sql: str, statement: Statement) -> str:
         for k, token in enumerate(tokens)
         if token.text.lower() in statement.using and not begin < k < end and tokens[k - 1].token_type not in beside
     ]
-    edits.append((tokens[begin].start, tokens[end].end + 1, "ON true"))
-    for start, stop, text in sorted(edits, reverse=True):
-        sql = sql[:start] + text + sql[stop:]
-    return sql
+    return [*edits, (tokens[begin].start, tokens[end].end + 1, "ON true")]
 
 
 def _bound(columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:

@@ -75,10 +75,6 @@ def check_words(sql: str, line_at: PlaceAt) -> None:
         if word == "EXCEPT" and words[k - 1] == "*" and following[:1] == ["("] and following[1] not in ("SELECT", "("):
             message = "* EXCEPT is a word of another dialect: expected * EXCLUDE"
             raise Mended(message, line, [(*_place(tokens[k], sql, after=False), "EXCLUDE")])
-        if word == "TOP" and words[k - 1] == "SELECT" and (count := _count_of_top(following)) is not None:
-            raise _limited(
-                "TOP", line, tokens, (tokens[k].start, tokens[k + len(count) + 1].start), "".join(count).strip("()")
-            )
         if word == "ROWNUM" and following[:1] == ["<="] and following[1].isdigit():
             raise _without_rownum(tokens, words, k, line)
         if word == "STRATEGY" and following and "ASOF" in words[:k]:
@@ -89,13 +85,6 @@ def check_words(sql: str, line_at: PlaceAt) -> None:
             )
         if word == "ASOF" and "RIGHT" in (words[k - 1], *following[:1]):
             raise _turned(sql, tokens, k, line)
-
-
-def _count_of_top(following: Sequence[str]) -> Sequence[str] | None:
-    """The words behind TOP that are its number, in parentheses or not."""
-    if following[:1] == ["("] and following[2:] == [")"]:
-        return following
-    return following[:1] if following and following[0].isdigit() else None
 
 
 def _check_around(sql: str, tokens: Sequence[Token], line_at: PlaceAt) -> None:

@@ -23,7 +23,7 @@ from spojoin.model import (
 )
 from spojoin.query.computed import condition_of_pair, of_pair, uses_of, value_of
 from spojoin.query.mended import Mended, span
-from spojoin.query.nearest import sort_keys
+from spojoin.query.nearest import is_interval, ordered, sort_keys
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
 from spojoin.query.selected import read_select
@@ -198,6 +198,10 @@ def _aggregate(node: exp.Expression, scope: Scope) -> Aggregate:
     condition = None if found.wanted is None else condition_of_pair(found.wanted, scope)
     separator = "" if function != "string_agg" else str(value_of(found.node.args["separator"], scope))
     arguments = tuple(of_pair(each, scope) for each in given)
+    if function in ("arg_min", "arg_max"):
+        arguments = arguments[0], ordered(given[1], scope)
+    elif function in ("min", "max") and is_interval(arguments[0].type):
+        function, arguments = f"arg_{function}", (arguments[0], ordered(given[0], scope))
     if isinstance(found.node, exp.LogicalOr | exp.LogicalAnd):
         arguments = tuple(condition_of_pair(each, scope) for each in given)
     kind = _type(function, arguments, text, line)
@@ -269,6 +273,9 @@ def _type(function: str, arguments: Sequence[PairExpression], text: str, line: i
     compared = arguments[-1].type
     if function not in _OF_NUMBERS:
         check_ranks(text, [(arguments[-1].text, compared)], line)
+    if compared.name not in allowed and is_interval(compared):
+        what = arguments[-1].text
+        raise QueryError(f"'{text}' is of intervals: expected their microseconds, such as EPOCH_US({what})", line)
     if compared.name not in allowed:
         raise QueryError(f"'{text}' is of a {compared}: expected one of {', '.join(allowed)}", line)
     if function not in _OF_NUMBERS:

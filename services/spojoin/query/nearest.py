@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from spojoin.errors import QueryError
-from spojoin.model import SEQ, Best, PairExpression, SortKey, Use, quoted_column
+from spojoin.model import SEQ, Best, ColumnType, PairExpression, SortKey, Use, quoted_column
 from spojoin.query.asof import distance, inequality
 from spojoin.query.computed import condition_of_pair, is_of_left_rows, of_pair, uses_of
 from spojoin.query.operands import text_of
@@ -48,8 +50,27 @@ def read_where(statement: Statement, scope: Scope) -> PairExpression | None:
     return condition_of_pair(both, scope)
 
 
+def ordered(node: exp.Expression, scope: Scope) -> PairExpression:
+    """An expression whose values have an order: an interval as the microseconds by which intervals are compared."""
+    found = of_pair(node, scope)
+    if is_interval(found.type):
+        micros = exp.Anonymous(this="epoch_us", expressions=[node.copy()])
+        return replace(of_pair(micros, scope), text=found.text)
+    if isinstance(found.type.arrow, pa.DataType) and pa.types.is_nested(found.type.arrow):
+        raise QueryError(
+            f"'{found.text}' is of type {found.type}, which has no order: expected a number, text or a moment",
+            scope.line_of(node),
+        )
+    return found
+
+
+def is_interval(kind: ColumnType) -> bool:
+    """Whether values are DuckDB's intervals."""
+    return isinstance(kind.arrow, pa.DataType) and pa.types.is_interval(kind.arrow)
+
+
 def _key(node: exp.Expression, scope: Scope) -> SortKey:
-    found = of_pair(node.this, scope)
+    found = ordered(node.this, scope)
     check_ranks(found.text, [(found.text, found.type)], scope.line_of(node))
     return SortKey(found, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 

@@ -13,7 +13,6 @@ from spojoin.model import AGGREGATE, PairExpression, Selected, Use, quoted_colum
 from spojoin.query.computed import of_pair
 from spojoin.query.operands import text_of
 from spojoin.query.scope import Scope
-from spojoin.query.statement import written
 from spojoin.suggest import unknown
 
 
@@ -79,16 +78,17 @@ def _all_of(scope: Scope, sides: Sequence[int]) -> list[Use]:
 
 
 def _of_star(star: exp.Star, uses: Sequence[Use], scope: Scope) -> list[Selected]:
-    """The columns that a star gives: but those of EXCLUDE, and with the values of REPLACE."""
-    if star.args.get("rename"):
-        raise QueryError(f"'{written(star)}': expected the columns by name, each with AS", scope.line_of(star))
+    """The columns that a star gives: but those of EXCLUDE, with the values of REPLACE and the names of RENAME."""
     left_out = dict.fromkeys((each.name.lower(), each.table.lower()) for each in star.args.get("except_") or ())
     replaced = {each.alias.lower(): each.this for each in star.args.get("replace") or ()}
+    renamed = {each.this.name.lower(): each.alias for each in star.args.get("rename") or ()}
     known = {use.name.lower(): None for use in uses}
-    if strange := next((name for name in (*(name for name, _ in left_out), *replaced) if name not in known), None):
+    named = (*(name for name, _ in left_out), *replaced, *renamed)
+    if strange := next((name for name in named if name not in known), None):
         raise QueryError(unknown("column", strange, known), scope.line_of(star))
     kept = [use for use in uses if not any((use.name.lower(), of) in left_out for of in ("", _alias(use, scope)))]
-    return [_selected(use, replaced.get(use.name.lower()), scope) for use in kept]
+    found = [(use.name.lower(), _selected(use, replaced.get(use.name.lower()), scope)) for use in kept]
+    return [replace(each, name=renamed.get(name, each.name)) for name, each in found]
 
 
 def _alias(use: Use, scope: Scope) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -42,6 +42,7 @@ class JoinSide:
 
     place: of its name among the statement's characters
     is_file: whether a path stands for the stream; is_table: whether it is a table, whose rows are always in the window
+    is_named: whether its alias is written
     """
 
     stream: str
@@ -50,6 +51,7 @@ class JoinSide:
     place: int
     is_file: bool = False
     is_table: bool = False
+    is_named: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def parse_statement(
         joined = _joined(joins[0], line_of, sql, where)
     left, right = _sides(_marked(_table(source.this, line_of), tables), joined, tables)
     _name_sides(select, joined.using, left)
-    conjuncts = joined.conjuncts + _of_using(joined, left, right)
+    conjuncts = joined.conjuncts + _of_using(joined, (left, right), asof)
     conjuncts, kept = (conjuncts, kept) if joined.keeps_where else (conjuncts + kept, [])
     return Statement(
         left,
@@ -263,8 +265,14 @@ def _check_clauses(select: exp.Select, line_of: LineOf) -> None:
 def _table(node: exp.Expression, line_of: LineOf) -> JoinSide:
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("db"):
         place = node.this.meta.get("start", -1)
-        return JoinSide(node.name, node.alias or node.name, line_of(node), place, is_file=_is_path(node.name))
+        alias = node.alias or alias_of(node.name)
+        return JoinSide(node.name, alias, line_of(node), place, is_file=_is_path(node.name), is_named=bool(node.alias))
     raise QueryError(f"'{written(node)}' is no stream: expected a name from streams, {EXPECTED}", line_of(node))
+
+
+def alias_of(name: str) -> str:
+    """What a side is called without an alias: a file as its name begins, up to the first dot, as in DuckDB."""
+    return (name.rsplit("/", 1)[-1].partition(".")[0] or name) if _is_path(name) else name
 
 
 def _marked(side: JoinSide, tables: Collection[int]) -> JoinSide:
@@ -327,13 +335,15 @@ def _joined(join: exp.Join, line_of: LineOf, sql: str, where: exp.Expression | N
     return _Joined(right, conjuncts, _JOINS[kind], is_asof, is_turned, using, is_natural)
 
 
-def _of_using(joined: _Joined, left: JoinSide, right: JoinSide) -> list[exp.Expression]:
-    """USING (sym, at): equal, but for the last of an ASOF JOIN, which is the latest up to the left row's."""
-    pairs = [
-        [exp.column(name.copy(), exp.to_identifier(side.alias)) for side in (left, right)] for name in joined.using
-    ]
+def _of_using(joined: _Joined, sides: Sequence[JoinSide], asof: AsofClauses | None) -> list[exp.Expression]:
+    """USING (sym, at): equal, but for the last of an ASOF JOIN, which is the latest up to the left row's.
+
+    All are equal where MATCH_CONDITION says which row is nearest.
+    """
+    orders_last = joined.is_asof and (asof is None or asof.match is None)
+    pairs = [[exp.column(name.copy(), exp.to_identifier(side.alias)) for side in sides] for name in joined.using]
     return [
-        (exp.GTE if joined.is_asof and number == len(pairs) - 1 else exp.EQ)(this=own, expression=other)
+        (exp.GTE if orders_last and number == len(pairs) - 1 else exp.EQ)(this=own, expression=other)
         for number, (own, other) in enumerate(pairs)
     ]
 

@@ -122,7 +122,7 @@ def test_columns_of_one_side_may_differ_in_case_alone():
         ("L.nothing", "unknown column of stream a 'nothing'"),
         ("sum(L.only_a)", "is an aggregate"),
         ("random()", "function rand"),
-        ("[L.only_a]", "which no column has: cast it, such as to VARCHAR"),
+        ("NULL", "which no column has: cast it, such as to VARCHAR"),
         ("z.*", "unknown alias 'z'"),
     ],
 )
