@@ -18,6 +18,7 @@ from spojoin.errors import BadData, ConfigurationError, QueryError
 from spojoin.spark import history
 from tests.support.asking_statements import draw, table_of
 from tests.support.full_statements import draw_full
+from tests.support.truth import KINDS, on_the_page, said
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -357,3 +358,41 @@ def test_a_query_with_a_layout_of_its_own_is_refused(spark, tmp_path):
     )
     with pytest.raises(ConfigurationError, match="divide a history by its order alone"):
         by_query(spark, spark.createDataFrame(trips()), file)
+
+
+#: By kind: the value as Spark has it.
+SPARK = {
+    "whole number": "9007199254740993L",
+    "unsigned, 64 bits": "CAST('18446744073709551615' AS DECIMAL(20,0))",
+    "double": "0.1D",
+    "NaN": "double('NaN')",
+    "decimal(10,2)": "CAST('15.25' AS DECIMAL(10,2))",
+    "decimal(38,18)": "CAST('12345.678000000000000001' AS DECIMAL(38,18))",
+    "text": "'Größe'",
+    "category": "'low'",
+    "bytes": "X'00FF'",
+    "boolean": "true",
+    "UUID": "'00000000-0000-0000-0000-000000000007'",
+    "date": "DATE'9999-12-31'",
+    "timestamp": "TIMESTAMP_NTZ'2024-03-01 10:00:00.123456'",
+    "year 9999": "TIMESTAMP_NTZ'9999-12-31 00:00:00'",
+    "with a zone": "TIMESTAMP'2024-03-01 10:00:00.123456Z'",
+    "duration": "INTERVAL '90.500001' SECOND",
+    "list": "array(1L, 2L)",
+    "struct": "named_struct('a', 1L)",
+    "NULL": "CAST(NULL AS BIGINT)",
+}
+
+
+def test_values_of_every_kind_are_what_the_page_says(spark):
+    rows = spark.sql(f"SELECT 1 AS id, {', '.join(f'{sql} AS `{kind}`' for kind, sql in SPARK.items())}")
+    told = {kind: cells["Spark"] for kind, cells in on_the_page().items()}
+    assert told.keys() - SPARK.keys() == {kind for kind, what in told.items() if what == "–"}
+    statement = "SELECT {} FROM x AS l JOIN TABLE(x) AS r ON l.id = r.id"
+    for kind in [kind for kind, what in told.items() if what == "column"]:
+        with pytest.raises((ConfigurationError, QueryError), match=f"{kind}"):
+            joined(spark, statement.format(f'l."{kind}"'), order_by="id", x=rows)
+    taken = [kind for kind in SPARK if told[kind] == "same"]
+    named = ", ".join(f'l."{kind}"' for kind in taken)
+    found = joined(spark, statement.format(named), order_by="id", x=rows).toArrow()
+    assert {kind: said(found[kind].combine_chunks()) for kind in taken} == {kind: KINDS[kind][1] for kind in taken}

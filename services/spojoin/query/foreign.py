@@ -84,7 +84,11 @@ def check_words(sql: str, line_at: PlaceAt) -> None:
                 line,
             )
         if word == "ASOF" and "RIGHT" in (words[k - 1], *following[:1]):
-            raise _turned(sql, tokens, k, line)
+            raise QueryError(
+                "ASOF RIGHT JOIN isn't supported: expected ASOF JOIN, which gives each left row its nearest right one, "
+                "or the sides turned, FROM b ASOF LEFT JOIN a, which gives each row of b its nearest one of a",
+                line,
+            )
 
 
 def _check_around(sql: str, tokens: Sequence[Token], line_at: PlaceAt) -> None:
@@ -137,22 +141,6 @@ def _without_rownum(tokens: Sequence[Token], words: Sequence[str], k: int, line:
     begin = tokens[k].start if is_before_others else tokens[k - 2].end + 1
     stop = tokens[k + 4].start if is_before_others else tokens[k + 2].end + 1
     return _limited("ROWNUM", line, tokens, (begin, stop), words[k + 2])
-
-
-def _turned(sql: str, tokens: Sequence[Token], k: int, line: int) -> QueryError:
-    """ASOF RIGHT JOIN with the sides turned."""
-    words = [token.text.upper() for token in tokens]
-    message = "ASOF RIGHT JOIN isn't supported: with the sides turned, each right row has its nearest left one"
-    first = k - (words[k - 1] == "RIGHT")
-    join = words.index("JOIN", k)
-    begin = max((j for j in range(first) if words[j] == "FROM"), default=None)
-    ends = [j for j in range(join, len(words)) if words[j] in ("ON", "USING", "MATCH_CONDITION")]
-    if begin is None or not ends or "SELECT" in words[begin:first]:
-        return QueryError(message, line)
-    parts = ((begin + 1, first), (first, join + 1), (join + 1, ends[0]))
-    left, kind, right = [(tokens[a].start, tokens[b - 1].end + 1) for a, b in parts]
-    edits = [(*left, sql[slice(*right)]), (*kind, "ASOF LEFT JOIN"), (*right, sql[slice(*left)])]
-    return Mended(message, line, edits)
 
 
 def check_paths(sql: str, line_at: PlaceAt) -> None:

@@ -1,8 +1,8 @@
 """The table of truth: what becomes of each kind of value that comes in by each door, as the page says it."""
 
+import base64
 import datetime as dt
 import json
-import uuid
 from decimal import Decimal
 
 import pandas as pd
@@ -10,70 +10,21 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from google.protobuf import timestamp_pb2, wrappers_pb2
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto as FIELD  # noqa: N814  (its types are constants)
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 import spojoin
-from spojoin.embedded.cell_text import json_values
 from spojoin.errors import BadData, QueryError
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
 from spojoin.query.column_types import parse_type
 from spojoin.query.uuid_text import is_uuid
 from spojoin.roles.router.parse import Reading, parse
+from spojoin.roles.router.registered_rows import RegisteredSchemas
+from spojoin.wire.registered import Reference, RegisteredSchema, SchemaKind
+from tests.support.confluent_messages import Registry
 from tests.support.messages import InputMessage
-from tests.support.pages import ROOT
-
-DOORS = ["CSV", "JSON", "Parquet", "Arrow", "pandas", "Polars", "Kafka JSON"]
-MOMENT = dt.datetime(2024, 3, 1, 10, 0, 0, 123456)
-#: By kind: an array of one value, its text, and how a schema declares it for Kafka, None where none does.
-KINDS = {
-    "whole number": (pa.array([9007199254740993]), "9007199254740993", "long"),
-    "unsigned, 64 bits": (pa.array([2**64 - 1], pa.uint64()), "18446744073709551615", "uint64"),
-    "double": (pa.array([0.1]), "0.1", "double"),
-    "NaN": (pa.array([float("nan")]), "nan", "double"),
-    "decimal(10,2)": (pa.array([Decimal("15.25")]), "15.25", "decimal(10,2)"),
-    "decimal(38,18)": (
-        pa.array([Decimal("12345.678000000000000001")], pa.decimal128(38, 18)),
-        "12345.678000000000000001",
-        "decimal(38,18)",
-    ),
-    "decimal(76,38)": (pa.array([Decimal("1.5")], pa.decimal256(76, 38)), "1." + "5".ljust(38, "0"), None),
-    "text": (pa.array(["Größe"]), "Größe", "string"),
-    "category": (pa.array(["low"]).dictionary_encode(), "low", "string"),
-    "bytes": (pa.array([b"\x00\xff"]), "AP8=", "binary"),
-    "boolean": (pa.array([True]), "true", "boolean"),
-    "UUID": (pa.array([uuid.UUID(int=7).bytes], pa.uuid()), str(uuid.UUID(int=7)), "uuid"),
-    "date": (pa.array([dt.date(9999, 12, 31)]), "9999-12-31", "date"),
-    "timestamp": (pa.array([MOMENT]), "2024-03-01T10:00:00.123456", "timestamp"),
-    "year 9999": (pa.array([dt.datetime(9999, 12, 31)]), "9999-12-31T00:00:00", "timestamp"),
-    "with a zone": (
-        pa.array([MOMENT], pa.timestamp("us", "Europe/Berlin")),
-        "2024-03-01T10:00:00.123456Z",
-        "timestamptz",
-    ),
-    "nanoseconds": (
-        pa.array([1_709_287_200_123_456_789], pa.timestamp("ns")),
-        "2024-03-01T10:00:00.123456789",
-        "timestamp",
-    ),
-    "time of day": (pa.array([dt.time(9, 30, 0, 5)]), "09:30:00.000005", None),
-    "duration": (pa.array([90_500_001], pa.duration("us")), "PT90.500001S", None),
-    "list": (pa.array([[1, 2]]), "[1,2]", None),
-    "struct": (pa.array([{"a": 1}]), '{"a":1}', None),
-    "NULL": (pa.array([None], pa.int64()), "null", "long"),
-}
-
-
-def said(array):
-    """A value's text: that of JSON, without quotes; a NaN as a word."""
-    if pa.types.is_floating(array.type) and array.is_valid()[0].as_py() and array[0].as_py() != array[0].as_py():
-        return "nan"
-    text = json_values(array)[0].as_py()
-    if text is not None and pa.types.is_time(array.type):
-        text = text.strip('"').rstrip("0")
-    return "null" if text is None else text if pa.types.is_nested(array.type) else _read(text)
-
-
-def _read(text):
-    return json.loads(text) if text.startswith('"') else text
+from tests.support.truth import KAFKA, KINDS, on_the_page, said
 
 
 def source(door, kind, folder):
@@ -126,36 +77,122 @@ def by_statement(door, kind, folder):
     return "double" if pa.types.is_floating(values.type) and given == str(float(KINDS[kind][1])) else given
 
 
-def by_kafka(kind):
-    """What a stream of JSON gives of the value, as declared."""
+def by_kafka(door, kind):
+    """What a stream of messages gives of the value, as declared."""
     array, text, declared = KINDS[kind]
     if declared is None:
         with pytest.raises(QueryError, match="column 'v'"):
             parse_type(str(array.type), "v", 1)
         return "column"
+    registry = Registry()
+    message = MESSAGES[door](registry, kind)
     columns = {"id": ColumnType(TypeName.LONG), "v": parse_type(declared, "v", 1)}
     key = KeyColumn(Column("id"), Domain.INTEGER, 0, "id")
     stream = Stream("s", columns, None, None, (key,), payload=("v",))
-    is_bare = pa.types.is_integer(array.type) or pa.types.is_decimal(array.type) or kind in ("double", "boolean")
-    value = "null" if text == "null" else text if is_bare else json.dumps(text)
-    found = parse(stream, False, 0, 0, [InputMessage(0, 0, f'{{"id": 1, "v": {value}}}'.encode(), ())], Reading())
+    reading = Reading(schemas=RegisteredSchemas(registry.find))
+    found = parse(stream, False, 0, 0, [InputMessage(0, 0, message, ())], reading)
     if found.dead:
         return "row"
     given = said(found.payload.column("v"))
     return "same" if given == text else given
 
 
-def on_the_page():
-    """The cells of the table, by kind and door."""
-    lines = (ROOT / "services/spojoin/query/README.md").read_text().splitlines()
-    start = next(at for at, line in enumerate(lines) if line.startswith("| value | CSV |"))
-    rows = {}
-    for line in lines[start + 2 :]:
-        if not line.startswith("|"):
-            break
-        kind, *cells = [cell.strip() for cell in line.strip("|").split("|")]
-        rows[kind] = dict(zip(DOORS, cells, strict=True))
-    return rows
+def json_of(kind):
+    """The value as JSON has it."""
+    array, text, _ = KINDS[kind]
+    is_bare = pa.types.is_integer(array.type) or pa.types.is_decimal(array.type) or kind in ("double", "boolean")
+    return "null" if text == "null" else text if is_bare else json.dumps(text)
+
+
+def by_json_schema(registry, kind):
+    """Behind the id of a registered schema the text is JSON's."""
+    (empty,) = registry.json({"type": "object", "title": "Row"}, {})
+    return empty.removesuffix(b"{}") + by_json(registry, kind)
+
+
+def by_json(_, kind):
+    return f'{{"id": 1, "v": {json_of(kind)}}}'.encode()
+
+
+def avro_decimal(precision, scale):
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+
+
+#: By kind: the type that Avro has for such a value.
+AVRO = {
+    "whole number": "long",
+    "unsigned, 64 bits": avro_decimal(20, 0),
+    "double": "double",
+    "NaN": "double",
+    "decimal(10,2)": avro_decimal(10, 2),
+    "decimal(38,18)": avro_decimal(38, 18),
+    "text": "string",
+    "category": {"type": "enum", "name": "Level", "symbols": ["low", "high"]},
+    "bytes": "bytes",
+    "boolean": "boolean",
+    "UUID": {"type": "string", "logicalType": "uuid"},
+    "date": {"type": "int", "logicalType": "date"},
+    "timestamp": {"type": "long", "logicalType": "local-timestamp-micros"},
+    "year 9999": {"type": "long", "logicalType": "local-timestamp-micros"},
+    "with a zone": {"type": "long", "logicalType": "timestamp-micros"},
+    "nanoseconds": {"type": "long", "logicalType": "local-timestamp-nanos"},
+    "NULL": ["null", "long"],
+}
+
+
+def by_avro(registry, kind):
+    fields = [{"name": "id", "type": "long"}, {"name": "v", "type": AVRO[kind]}]
+    array, text, _ = KINDS[kind]
+    value = array[0].value if kind == "nanoseconds" else array[0].as_py()
+    value = Decimal(value) if kind == "unsigned, 64 bits" else text if kind == "category" else value
+    (message,) = registry.avro({"type": "record", "name": "Row", "fields": fields}, {"id": 1, "v": value})
+    return message
+
+
+#: By kind: the field that Protobuf has for such a value; decimals and dates are text, or messages of a library.
+PROTOBUF = {
+    "whole number": FIELD.TYPE_INT64,
+    "unsigned, 64 bits": FIELD.TYPE_UINT64,
+    "double": FIELD.TYPE_DOUBLE,
+    "NaN": FIELD.TYPE_DOUBLE,
+    **dict.fromkeys(("decimal(10,2)", "decimal(38,18)", "text", "category", "UUID", "date"), FIELD.TYPE_STRING),
+    "bytes": FIELD.TYPE_BYTES,
+    "boolean": FIELD.TYPE_BOOL,
+    **dict.fromkeys(("timestamp", "year 9999", "with a zone", "nanoseconds"), ".google.protobuf.Timestamp"),
+    "NULL": ".google.protobuf.Int64Value",
+}
+
+
+def by_protobuf(registry, kind):
+    imported = (timestamp_pb2.DESCRIPTOR, wrappers_pb2.DESCRIPTOR)
+    registry.imports = tuple(
+        Reference(each.name, RegisteredSchema(SchemaKind.PROTOBUF, base64.b64encode(each.serialized_pb).decode()))
+        for each in imported
+    )
+    file = FileDescriptorProto(name="row.proto", package="p", syntax="proto3")
+    file.dependency.extend(each.name for each in imported)
+    row, kind_of_field = file.message_type.add(name="Row"), PROTOBUF[kind]
+    row.field.add(name="id", number=1, type=FIELD.TYPE_INT64, label=FIELD.LABEL_OPTIONAL)
+    is_message = isinstance(kind_of_field, str)
+    field = row.field.add(name="v", number=2, label=FIELD.LABEL_OPTIONAL)
+    field.type = FIELD.TYPE_MESSAGE if is_message else kind_of_field
+    if is_message:
+        field.type_name = kind_of_field
+    (message,) = registry.protobuf(file, "p.Row", {"id": 1} | protobuf_value(kind, *KINDS[kind][:2]))
+    return message
+
+
+def protobuf_value(kind, array, text):
+    if kind == "NULL":
+        return {}
+    if isinstance(PROTOBUF[kind], str):
+        nanoseconds = array.cast(pa.timestamp("ns")).cast(pa.int64())[0].as_py() if kind != "year 9999" else 0
+        seconds = nanoseconds // 10**9 or int(array[0].as_py().replace(tzinfo=dt.UTC).timestamp())
+        return {"v": {"seconds": seconds, "nanos": nanoseconds % 10**9}}
+    return {"v": text if PROTOBUF[kind] == FIELD.TYPE_STRING else array[0].as_py()}
+
+
+MESSAGES = {"Kafka JSON": by_json, "Avro": by_avro, "Protobuf": by_protobuf, "JSON Schema": by_json_schema}
 
 
 def test_the_page_names_every_kind():
@@ -164,8 +201,10 @@ def test_the_page_names_every_kind():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_door_does_what_the_page_says(kind, tmp_path):
-    found = {door: by_kafka(kind) if door == "Kafka JSON" else by_statement(door, kind, tmp_path) for door in DOORS}
-    assert found == on_the_page()[kind]
+    told = {door: what for door, what in on_the_page()[kind].items() if door != "Spark"}
+    assert {
+        each: by_kafka(each, kind) if each in KAFKA else by_statement(each, kind, tmp_path) for each in told
+    } == told
 
 
 def test_a_frame_of_pandas_is_read_as_its_own_parquet(tmp_path):
