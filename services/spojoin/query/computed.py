@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from spojoin.errors import QueryError
 from spojoin.model import ColumnType, Computed, PairExpression, TypeName, Use, pair_column
@@ -54,7 +55,7 @@ def of_side(node: exp.Expression, scope: Scope) -> Computed:
     uses = uses_of(node, scope)
     sql = _renamed(node, scope, lambda use: use.name)
     columns = {use.name: use.type for use in uses}
-    exact = _exactly(_signed(sql, columns), columns)
+    exact = _exact(node, sql, columns, scope, is_signed=True)
     kind = _type_of(node, exact, columns, scope)
     _check_zones(node, scope, columns, lambda use: use.name)
     return Computed(exact, tuple(columns), kind)
@@ -65,7 +66,7 @@ def of_pair(node: exp.Expression, scope: Scope, *, is_condition: bool = False) -
     uses = uses_of(node, scope)
     sql = _renamed(node, scope, lambda use: pair_column(use.side, use.name))
     columns = {pair_column(use.side, use.name): use.type for use in uses}
-    exact = _exactly(_signed(sql, columns) if is_condition else sql, columns)
+    exact = _exact(node, sql, columns, scope, is_signed=is_condition)
     kind = _type_of(node, exact, columns, scope)
     _check_zones(node, scope, columns, lambda use: pair_column(use.side, use.name))
     return PairExpression(exact, uses, kind, text_of(node))
@@ -135,9 +136,15 @@ def _type_of(node: exp.Expression, sql: str, columns: dict[str, ColumnType], sco
     return kind
 
 
-def _exactly(sql: str, columns: dict[str, ColumnType]) -> str:
-    """The expression with exact comparisons."""
-    return exactly(sql, lambda part: _kind_of(part, columns))
+def _exact(node: exp.Expression, sql: str, columns: dict[str, ColumnType], scope: Scope, *, is_signed: bool) -> str:
+    """The expression with exact comparisons; is_signed: and with sums that may be negative."""
+    try:
+        return exactly(_signed(sql, columns) if is_signed else sql, lambda part: _kind_of(part, columns))
+    except SqlglotError as error:  # the parser doesn't read all that it writes, such as substr(a >= 1, 2)
+        raise QueryError(
+            f"'{text_of(node)}' can't be read: put the arguments of its functions in parentheses, as in f((a), (b))",
+            scope.line_of(node),
+        ) from error
 
 
 def _signed(sql: str, columns: dict[str, ColumnType]) -> str:
