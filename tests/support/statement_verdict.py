@@ -6,7 +6,7 @@ import re
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ _ARROW_NAMES = {
     "BOOLEAN": "bool",
     "UUID": "string",
     "BLOB": "binary",
+    "INTERVAL": "month_day_nano_interval",
     "TINYINT": "int32",
     "SMALLINT": "int32",
 }
@@ -141,7 +142,9 @@ def _difference(found: Sequence[object], expected: Sequence[object]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value whatever library it came from; times in UTC, without saying so."""
+    """The value whatever library it came from; times in UTC, without saying so; intervals as DuckDB gives them."""
+    if isinstance(value, pa.MonthDayNano):
+        return timedelta(days=30 * value.months + value.days, microseconds=value.nanoseconds // 1000)
     if isinstance(value, datetime):
         return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
     return str(value) if type(value).__name__ == "UUID" else value
