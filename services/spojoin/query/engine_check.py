@@ -18,8 +18,9 @@ from spojoin.query.statement import JoinSide, Statement
 
 #: Arithmetic with intervals goes further here: bands of times, and event times that are whole milliseconds.
 _FURTHER = re.compile(r"\binterval\b", re.IGNORECASE)
-#: What DuckDB says of a function that is no arithmetic: neither an operator nor the distance of two times.
-_NAMED = re.compile(r"No function matches the given name and argument types '\"?(?!abs\(INTERVAL)\w")
+#: What DuckDB says of a function that is no arithmetic, neither an operator nor the distance of two times; and of a
+#: name that it hasn't got: `INTERVAL - 2` subtracts from a column.
+_NAMED = re.compile(r"No function matches the given name and argument types '\"?(?!abs\(INTERVAL)\w|Referenced column")
 #: Words that are columns' names nearly everywhere.
 _RESERVED = ("at",)
 _LINE = re.compile(r"^LINE (\d+): (.*)$", re.MULTILINE)
