@@ -61,10 +61,12 @@ class Source:
 
 
 class Written:
-    """The words of a text, with the parentheses that each stands in. Raises QueryError where a quote isn't closed.
+    """The words of a text, with the parentheses that each stands in.
 
     levels: for each word the word of the innermost parenthesis around it, -1 where none is
     closes: for each opening parenthesis the one that closes it
+
+    Raises QueryError where a quote or a parenthesis isn't closed.
     """
 
     def __init__(self, text: str) -> None:
@@ -82,6 +84,9 @@ class Written:
             self.levels.append(open_ones[-1])
             if token.token_type in _OPENING:
                 open_ones.append(k)
+        if len(open_ones) > 1:
+            first = self.tokens[open_ones[1]]
+            raise QueryError(f"'{first.text}' isn't closed", places_in(text)(first.start))
 
     def kind(self, k: int) -> TokenType | None:
         """The kind of a word, None behind the last."""
@@ -117,7 +122,7 @@ class Written:
 
     def closing(self, level: int) -> int:
         """The word that ends a level."""
-        return self.closes.get(level, len(self.tokens)) if level >= 0 else len(self.tokens)
+        return self.closes[level] if level >= 0 else len(self.tokens)
 
 
 class Select:

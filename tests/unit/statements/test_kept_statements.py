@@ -76,6 +76,7 @@ WRONG = [
     joined("l.seq", "l.i < r.i AND 1 = 0"),
     joined("random() AS x", "l.i < r.i"),
     joined("l.seq || ( l.s AS s", "l.i < r.i"),
+    joined("l.seq", "l.i < r.i").replace("AS l", "("),
     joined("l.seq", "l.i < r.i AND INTERVAL - 2 = r.i"),
     joined("l.seq", "l.i < r.i AND substr(r.s >= 1, 2) < 'a'"),
     joined("l", "l.i < r.i"),
