@@ -25,8 +25,10 @@ PROBE_TIMEOUT_S = 2.0
 #: Where the servers are gone, services can finish nothing.
 STOP_LOST_S = 1.0
 TAIL_LINES = 15
-#: The status of a service whose place another instance has taken: started again it would only take it back.
+#: The status of a service that Kafka takes for replaced: by another instance, or since the machine stood still longer
+#: than a transaction may. The first would do so again within this time of a service that is started again.
 STATUS_FENCED = 4
+FENCED_AGAIN_S = 60.0
 
 #: Called with a service's name and what has happened to it.
 Notice = Callable[[str, str], None]
@@ -52,6 +54,14 @@ class _Running:
     process: subprocess.Popen[bytes]
     log: Path
     restarts: int = 0
+    fenced_at: float | None = None
+
+    def is_replaced(self, status: int) -> bool:
+        """Whether the service ended because another instance is there, so far as its end tells."""
+        if status != STATUS_FENCED:
+            return False
+        before, self.fenced_at = self.fenced_at, time.monotonic()
+        return before is not None and self.fenced_at < before + FENCED_AGAIN_S
 
 
 class Supervisor:
@@ -114,7 +124,7 @@ class Supervisor:
             if status is None:
                 continue
             self._children.forget(running.process)
-            if status == STATUS_FENCED:
+            if running.is_replaced(status):
                 raise ServiceError(
                     f"another process serves the same query on this Kafka and has taken the place of {name}: this one "
                     "ends; serve a query once, or give one of the two another name"

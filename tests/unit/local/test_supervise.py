@@ -57,13 +57,22 @@ def test_the_status_is_that_of_services():
     assert STATUS_FENCED == EXIT_FENCED
 
 
-def test_a_service_whose_place_was_taken_is_not_started_again(children, tmp_path):
+def test_a_service_whose_place_is_taken_again_and_again_ends_all(children, tmp_path):
     seen = []
     with Supervisor(children, tmp_path, restarts_max=5, notice=lambda *change: seen.append(change)) as supervisor:
         supervisor.start([stub("router", f"raise SystemExit({STATUS_FENCED})")])
         with pytest.raises(ServiceError, match="another process serves the same query on this Kafka"):
             supervisor.wait_ready()
-    assert seen == [("router", "started")]
+    restarted = ("router", f"ended with status {STATUS_FENCED}, restarted")
+    assert seen == [("router", "started"), restarted, ("router", "started")]
+
+
+def test_a_service_that_was_fenced_long_ago_is_started_again(children, tmp_path, monkeypatch):
+    monkeypatch.setattr(supervise, "FENCED_AGAIN_S", 0.0)
+    with Supervisor(children, tmp_path, restarts_max=2) as supervisor:
+        supervisor.start([stub("router", f"raise SystemExit({STATUS_FENCED})")])
+        with pytest.raises(ServiceError, match=f"router ended with status {STATUS_FENCED}"):
+            supervisor.wait_ready()
 
 
 def test_all_services_become_ready_and_end_together(children, tmp_path):
