@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,13 +14,19 @@ if TYPE_CHECKING:
 
 
 COMPILING = "compiling, once for each kind of statement; 'spojoin warm-up' compiles everything ahead"
+#: What is compiled sooner isn't worth a line of its own.
+UNSAID_S = 1.0
 
 
 @contextmanager
-def run_progress(name: str, *, is_quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
-    """Yields a function that shows a run's progress: fraction of the input, tuples, tuples/s, matches, rejects."""
-    if is_quiet:
-        yield lambda _: None
+def run_progress(name: str, *, is_quiet: bool, has_bar: bool = True) -> Iterator[Callable[[RunProgress], None]]:
+    """Yields a function that shows a run's progress: fraction of the input, tuples, tuples/s, matches, rejects.
+
+    has_bar: whether a terminal shows it; elsewhere one line says that kernels are compiled, if that takes long
+    """
+    if is_quiet or not (has_bar and sys.stderr.isatty()):
+        with nullcontext() if is_quiet else _compiling_shown(_said_once()):
+            yield lambda _: None
         return
     from rich.console import Console  # noqa: PLC0415  (as the commands: what isn't shown isn't imported)
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
@@ -37,6 +45,19 @@ def run_progress(name: str, *, is_quiet: bool) -> Iterator[Callable[[RunProgress
 
         with _compiling_shown(lambda: bar.update(task, figures=COMPILING)):
             yield show
+
+
+def _said_once() -> Callable[[], None]:
+    """Says on stderr that kernels are compiled, the first time that it is called some time after another call."""
+    begun: list[float] = []
+
+    def say() -> None:
+        begun.append(time.perf_counter())
+        if begun[0] + UNSAID_S < begun[-1]:
+            print(f"spojoin: {COMPILING}", file=sys.stderr)
+            begun[:] = [math.inf]
+
+    return say
 
 
 @contextmanager

@@ -51,12 +51,27 @@ def test_progress_says_that_something_is_compiled():
     assert len(shown) == seen
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
 def test_it_names_the_command_that_compiles_ahead(monkeypatch):
     out = io.StringIO()
+    monkeypatch.setattr("sys.stderr", Terminal())
     monkeypatch.setattr("rich.console.Console", lambda **_: Console(file=out, force_terminal=True, width=200))
     with progress.run_progress("q", is_quiet=False):
         assert numba.njit(lambda x: x + 2)(1) == 3
     assert "spojoin warm-up" in out.getvalue()
+
+
+@pytest.mark.parametrize("is_quiet", [False, True])
+def test_elsewhere_one_line_says_so_where_that_takes_long(monkeypatch, capfd, is_quiet):
+    monkeypatch.setattr(progress, "UNSAID_S", 0.0)
+    with progress.run_progress("q", is_quiet=is_quiet, has_bar=False):
+        for step in (3, 4, 5):
+            assert numba.njit(lambda x: x + step)(1) == 1 + step  # noqa: B023  (called at once)
+    assert capfd.readouterr().err.count("spojoin warm-up") == (not is_quiet)
 
 
 @pytest.mark.parametrize("name", ["sql", "Join", "connect", "errors", "spark"])

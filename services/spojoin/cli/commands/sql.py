@@ -170,9 +170,9 @@ def _run(found: Around, options: SqlOptions) -> None:
     sources, beside = join.sources if join else {}, tuple(found.files)
     outputs = options.output, options.rejects, options.report
     files = RunFiles(sources, *outputs, format=shape, beside=beside, is_statement=True)
-    is_quiet = options.quiet or options.output == DASH or join is None
-    with ending_on_signals(), run_progress(NAME, is_quiet=is_quiet) as progress:
+    is_shown = options.output != DASH and join is not None
+    with ending_on_signals(), run_progress(NAME, is_quiet=options.quiet, has_bar=is_shown) as progress:
         report = run(join.query, files, progress=progress, around=found.rows) if join else give(found.rows(), files)
-    if not is_quiet:
+    if is_shown and not options.quiet:
         show_run(report, options.output)
     end_with_refused(report, join.query if join else None, SQL, limit, (options.output, options.rejects))
