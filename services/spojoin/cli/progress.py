@@ -49,13 +49,15 @@ def run_progress(name: str, *, is_quiet: bool, has_bar: bool = True) -> Iterator
 
 def _said_once() -> Callable[[], None]:
     """Says on stderr that kernels are compiled, the first time that it is called some time after another call."""
-    begun: list[float] = []
+    began, is_said = math.inf, False
 
     def say() -> None:
-        begun.append(time.perf_counter())
-        if begun[0] + UNSAID_S < begun[-1]:
+        nonlocal began, is_said
+        now = time.perf_counter()
+        began = min(began, now)
+        if not is_said and began + UNSAID_S < now:
             print(f"spojoin: {COMPILING}", file=sys.stderr)
-            begun[:] = [math.inf]
+            is_said = True
 
     return say
 

@@ -24,9 +24,6 @@ class TableReader(Reader):
         self._is_done = False
         self.found = schema.names
 
-    def check_has(self, name: str) -> None:
-        """The statement's columns are the table's own."""
-
     @property
     def key_type(self) -> pa.DataType:
         """Positions are the keys."""

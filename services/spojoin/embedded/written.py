@@ -204,8 +204,8 @@ class Select:
             if name is not None:
                 heads.setdefault(name, k)
         starts = sorted(heads.items(), key=lambda each: each[1])
-        stops = [*(k for _, k in starts[1:]), self.stop]
-        found = {name: Clause(k, stop) for (name, k), stop in zip(starts, stops, strict=False)}
+        ends = [*(k for _, k in starts), self.stop]
+        found = {name: Clause(k, stop) for (name, k), stop in zip(starts, ends[1:], strict=True)}
         if self.is_in_set:
             trailing = [found.pop(name).first for name in TRAILING if name in found]
             self.stop = min([self.stop, *trailing])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import sqlglot
@@ -11,8 +11,9 @@ from sqlglot import TokenType
 from sqlglot.errors import SqlglotError
 
 from spojoin.errors import QueryError
+from spojoin.query.foreign import of_another
 from spojoin.query.foreign_calls import translated_calls
-from spojoin.query.mended import Edit, Mended, mending
+from spojoin.query.mended import Mended, mending
 
 _UNTIL_CLOSED = r"\((?:[^()]|\([^()]*\))*\)"
 
@@ -69,12 +70,12 @@ def _word_of_another(sql: str, line: int | None) -> Mended | None:
         found = pattern.search(masked)
         if found is not None:
             edits = [(*each.span(), _expanded(sql, each, instead)) for each in pattern.finditer(masked)]
-            return _mended(word, line, edits)
+            return of_another(word, line, edits)
     if (top := _TOP.search(masked)) is not None:
         end = _end_of_select(masked, top.start())
-        return _mended("TOP", line, [(*top.span(2), ""), (end, end, f" LIMIT {top[3] or top[4]}")])
+        return of_another("TOP", line, [(*top.span(2), ""), (end, end, f" LIMIT {top[3] or top[4]}")])
     called = translated_calls(sql, masked)
-    return None if called is None else _mended(called[0], line, called[1])
+    return None if called is None else of_another(called[0], line, called[1])
 
 
 def _expanded(sql: str, found: re.Match[str], instead: str) -> str:
@@ -105,7 +106,3 @@ def _end_of_select(masked: str, start: int) -> int:
         if depth < 0 or (depth == 0 and _LAST.match(masked, at)):
             return len(masked[:at].rstrip())
     return len(masked.rstrip())
-
-
-def _mended(word: str, line: int | None, edits: Sequence[Edit]) -> Mended:
-    return Mended(f"{word} is a word of another dialect: expected SQL of DuckDB without it", line, edits)

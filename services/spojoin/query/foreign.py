@@ -32,9 +32,9 @@ def foreign_words(sql: str, line: int | None) -> Mended | None:
     for k, word in enumerate(words):
         if word == "STRAIGHT_JOIN":
             is_hint = words[k - 1] == "SELECT"
-            return _mended(word, line, [(*_place(tokens[k], sql, after=is_hint), "" if is_hint else "JOIN")])
+            return of_another(word, line, [(*_place(tokens[k], sql, after=is_hint), "" if is_hint else "JOIN")])
         if word in _HINTS and words[k + 1 : k + 2] == ["JOIN"]:
-            return _mended(f"{word} JOIN", line, [(*_place(tokens[k], sql, after=True), "")])
+            return of_another(f"{word} JOIN", line, [(*_place(tokens[k], sql, after=True), "")])
     return None if words[:1] != ["FROM"] else _from_first(sql, tokens, line)
 
 
@@ -101,19 +101,12 @@ def _check_around(sql: str, tokens: Sequence[Token], line_at: PlaceAt) -> None:
     if words[:1] in (["DESCRIBE"], ["SUMMARIZE"]) and words[1:2] in (["SELECT"], ["WITH"], ["FROM"]):
         edits = [(0, 0, "SELECT * FROM ("), (tokens[-1].end + 1, tokens[-1].end + 1, ")")]
         raise Mended(f"{words[0]} begins no statement here: expected it in parentheses, behind FROM", line, edits)
-    if words[:1] in (["COPY"], ["CREATE"], ["INSERT"]):
-        begin, what = (
-            next((k for k, word in enumerate(words) if word in ("SELECT", "WITH")), 0),
-            "-o FILE takes its rows",
-        )
-    else:
-        return
-    if not 0 < begin < len(tokens):
-        return
-    end = _closing_of(words, begin)
-    edits = [(0, tokens[begin].start, ""), (tokens[end].end + 1, tokens[-1].end + 1, "")]
-    message = f"{words[0]} stands around a SELECT: expected the SELECT alone; {what}"
-    raise Mended(message, line, edits)
+    begin = next((k for k, word in enumerate(words) if word in ("SELECT", "WITH")), 0)
+    if begin and words[0] in ("COPY", "CREATE", "INSERT"):
+        end = _closing_of(words, begin)
+        edits = [(0, tokens[begin].start, ""), (tokens[end].end + 1, tokens[-1].end + 1, "")]
+        message = f"{words[0]} stands around a SELECT: expected the SELECT alone; -o FILE takes its rows"
+        raise Mended(message, line, edits)
 
 
 def _closing_of(words: Sequence[str], begin: int) -> int:
@@ -131,8 +124,7 @@ def _limited(word: str, line: int, tokens: Sequence[Token], cut: tuple[int, int]
     texts = [token.text.upper() for token in tokens]
     starts = [k for k in range(1, len(texts)) if texts[k : k + 2] in (["EMIT", "ON"], ["WINDOW", "AS"])]
     end = tokens[starts[0] - 1 if starts else -1].end + 1
-    message = f"{word} is a word of another dialect: expected SQL of DuckDB without it"
-    return Mended(message, line, [(*cut, ""), (end, end, f" LIMIT {count}")])
+    return of_another(word, line, [(*cut, ""), (end, end, f" LIMIT {count}")])
 
 
 def _without_rownum(tokens: Sequence[Token], words: Sequence[str], k: int, line: int) -> Mended:
@@ -165,7 +157,8 @@ def _parts_after(tokens: Sequence[Token]) -> list[Token]:
     return [tokens[1], *_parts_after(tokens[2:])]
 
 
-def _mended(word: str, line: int | None, edits: list[Edit]) -> Mended:
+def of_another(word: str, line: int | None, edits: Sequence[Edit]) -> Mended:
+    """The mistake that a word of another dialect is, and what says the same."""
     return Mended(f"{word} is a word of another dialect: expected SQL of DuckDB without it", line, edits)
 
 
