@@ -101,16 +101,13 @@ def statement_around(
 
 
 def _around(sql: str, tables: Mapping[str, object], options: StatementOptions, threads: int | None) -> Around:
-    with mistakes_of_statement():
-        with mending(sql):
-            check_words(sql, places_in(sql))
-        sql, options = with_files_of_calls(sql, options)
-        words = Written(sql)
-        stop = _one_statement(words)
-        _check_quotes(words)
+    check_words(sql, places_in(sql))
+    words, options = with_files_of_calls(Written(sql), options)
+    stop = _one_statement(words)
+    _check_quotes(words)
     taken = _Taken(words, tables, options, threads)
     if words.kind(0) not in _FIRST or taken.is_plain:
-        found = bare_statement(sql, tables, options)
+        found = bare_statement(words.text, tables, options)
         return Around("", {NAME: JoinRows(found, threads)}, {NAME: found}, threads, is_alone=True)
     return taken.apart(stop)
 

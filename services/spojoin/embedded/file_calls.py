@@ -36,9 +36,9 @@ class _FileCall:
     options: Mapping[str, object]
 
 
-def with_files_of_calls(sql: str, options: StatementOptions) -> tuple[str, StatementOptions]:
+def with_files_of_calls(words: Written, options: StatementOptions) -> tuple[Written, StatementOptions]:
     """The statement with the paths that calls name, and the options with those of the calls. Raises QueryError."""
-    words = Written(sql)
+    sql = words.text
     schemas, csv = dict(options.schemas), dict(options.csv)
     for call in _calls(words):
         start, end = words.span(call.first, call.stop)
@@ -54,7 +54,8 @@ def with_files_of_calls(sql: str, options: StatementOptions) -> tuple[str, State
         quoted = "'" + call.path.replace("'", "''") + "'"
         rest = "".join(each if each in "\r\n" else " " for each in sql[start + len(quoted) : end])
         sql = sql[:start] + quoted + rest + sql[end:]
-    return sql, replace(options, schemas=schemas, csv=csv)
+    is_changed = sql != words.text
+    return (Written(sql), replace(options, schemas=schemas, csv=csv)) if is_changed else (words, options)
 
 
 def _calls(words: Written) -> Iterator[_FileCall]:
