@@ -86,7 +86,7 @@ class KafkaSender:
 
     def _connect(self) -> None:
         self._brokers = KnownBrokers()
-        self._dropped: defaultdict[LogPartition, list[tuple[bytes, int]]] = defaultdict(list)
+        self._dropped: defaultdict[LogPartition, list[tuple[int, bytes, int]]] = defaultdict(list)
         self._producer = Producer({**self._properties, **self._brokers.properties}, logger=CLIENT_LOGGER)
 
     def _put(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> None:
@@ -101,13 +101,14 @@ class KafkaSender:
     def _queue(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> int:
         """Queue as many messages as there is room for, and return how many."""
         topic, partition = target
-        # A message that wasn't delivered comes back without its time.
-        produce, report = self._producer.produce, partial(self._on_delivery, timestamp_ms)
+        produce, report, first = self._producer.produce, self._on_delivery, self._queued[target]
         count = 0
         try:
             for value in values:
+                # A message that wasn't delivered comes back without its time, and not in its order.
+                dropped = partial(report, first + count, timestamp_ms)
                 # By position: named arguments would cost as much as the call itself.
-                produce(topic, value, None, partition, report, None, timestamp_ms)
+                produce(topic, value, None, partition, dropped, None, timestamp_ms)
                 count += 1
         except BufferError:
             pass  # the rest is sent when there is room
@@ -157,13 +158,16 @@ class KafkaSender:
         """Drop what isn't acknowledged, and return the values and times by partition, in order."""
         self._producer.purge(blocking=False)
         self._producer.flush(DROP_S)
-        return self._dropped
+        return {
+            target: [(value, timestamp_ms) for _, value, timestamp_ms in sorted(messages)]
+            for target, messages in self._dropped.items()
+        }
 
-    def _on_delivery(self, timestamp_ms: int, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, number: int, timestamp_ms: int, error: KafkaError | None, message: Message) -> None:
         if error is None:
             return
         if error.code() in _DROPPED:
             target = LogPartition(message.topic() or "", message.partition() or 0)
-            self._dropped[target].append((message.value() or b"", timestamp_ms))
+            self._dropped[target].append((number, message.value() or b"", timestamp_ms))
         else:
             self._failure = self._failure or error

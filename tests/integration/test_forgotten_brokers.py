@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from spojoin.ports.kafka import KafkaLog
 from spojoin.ports.kafka_brokers import REPORTS
 from spojoin.ports.kafka_reader import KafkaReader
 from spojoin.ports.kafka_writer import KafkaWriter
+from tests.support.stalled import stalled
 
 pytestmark = pytest.mark.integration
 
@@ -83,6 +85,24 @@ def test_a_new_client_sends_what_the_last_one_had_not_delivered(own_cluster: Loc
     assert sender._producer is not first
     for partition in range(PARTITIONS):
         assert read(sender._log, unique, partition) == wanted(*((EACH * n, EACH * (n + 1)) for n in range(4)))
+    sender.close()
+
+
+def test_what_is_dropped_has_its_order_whatever_the_order_of_the_reports(
+    own_cluster: LocalCluster, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = delivering(own_cluster.broker, unique)
+    reports: list[tuple[Any, ...]] = []
+    take = sender._on_delivery
+    monkeypatch.setattr(sender, "_on_delivery", lambda *report: reports.append(report))
+    with stalled(own_cluster.broker):
+        send(sender, unique, EACH, 2 * EACH)
+        send(sender, unique, 2 * EACH, 3 * EACH)
+        sender._drop()
+    for report in reversed(reports):  # the client may report what it has queued before what is under way
+        take(*report)
+    parts = wanted((EACH, 2 * EACH), (2 * EACH, 3 * EACH))
+    assert sender._drop() == {LogPartition(unique, partition): parts for partition in range(PARTITIONS)}
     sender.close()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 
 import pytest
@@ -12,6 +10,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from loadgen.load.connection import Connection
 from spojoin.local.cluster import LocalCluster
+from tests.support.stalled import stalled
 
 pytestmark = pytest.mark.integration
 
@@ -34,11 +33,7 @@ def test_a_stall_takes_no_partition_from_the_only_broker(own_cluster: LocalClust
         log.create_topics({unique: 1})
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     before = leader_epoch(admin, unique)
-    assert broker.pid is not None
-    os.kill(broker.pid, signal.SIGSTOP)
-    try:
+    with stalled(broker):
         time.sleep(STALL_S)
-    finally:  # a stopped broker wouldn't end when asked to
-        os.kill(broker.pid, signal.SIGCONT)
     time.sleep(NOTICED_S)
     assert leader_epoch(admin, unique) == before
