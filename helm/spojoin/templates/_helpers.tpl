@@ -74,8 +74,12 @@ query.yaml: {{ include "spojoin.query" . | quote }}
 {{- end }}
 {{- end }}
 
-{{- define "spojoin.image" -}}{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}{{- end }}
-{{- define "spojoin.devImage" -}}{{ .Values.devImage.repository }}:{{ default .Chart.AppVersion .Values.devImage.tag }}{{- end }}
+{{- define "spojoin.image" -}}{{ include "spojoin.reference" (dict "root" . "image" .Values.image) }}{{- end }}
+{{- define "spojoin.devImage" -}}{{ include "spojoin.reference" (dict "root" . "image" .Values.devImage) }}{{- end }}
+{{- define "spojoin.sparkImage" -}}{{ include "spojoin.reference" (dict "root" . "image" .Values.sparkImage) }}{{- end }}
+{{- define "spojoin.reference" -}}
+{{ .image.repository }}{{ if .image.digest }}@{{ .image.digest }}{{ else }}:{{ default .root.Chart.AppVersion .image.tag }}{{ end }}
+{{- end }}
 
 {{- define "spojoin.podSecurityContext" -}}
 runAsNonRoot: true

@@ -1,5 +1,3 @@
-{{- define "spojoin.sparkImage" -}}{{ .Values.sparkImage.repository }}:{{ default .Chart.AppVersion .Values.sparkImage.tag }}{{- end }}
-
 {{- /* The faults that may be injected here: an external Kafka or Redis may serve others, too. */}}
 {{- define "spojoin.faults" -}}
 {{- $kinds := list "delete" }}
