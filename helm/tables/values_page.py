@@ -68,6 +68,17 @@ webhook mounts the volumes. For S3, `backfill.conf` names the package and `backf
 users it is the user `check`. Its pods reach any address, since histories may be anywhere. `make test-cluster` runs the
 Job, and compares its results with a nested loop; no test has run it under an operator yet.
 
+## The demo's Kafka
+
+    helm upgrade demo helm/spojoin --reuse-values --set 'devKafka.servesNamespaces={analytics,staging}'
+    helm install joins helm/spojoin --namespace analytics --set-file query.text=query.yaml \\
+        --set kafka.bootstrapServers=demo-spojoin-kafka.joins.svc:9092      # the demo is in the namespace joins
+
+By default the network policy lets in the pods of its own release and nobody else, for this Kafka asks for no password.
+`devKafka.servesNamespaces` adds all pods of other namespaces, or of its own; `"*"` is every namespace. The broker
+advertises `RELEASE-spojoin-kafka.NAMESPACE.svc`, which is resolved in every namespace. The demo's Redis serves its
+release only.
+
 ## On a cluster of your own
 
 `make kind-up` and `make minikube-up` build the images and install the demo in a local cluster; neither has been

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -51,6 +52,16 @@ def _manifests(example: str, settings: tuple[str, ...]) -> list[Manifest]:
 def manifests(example: str, *settings: str) -> list[Manifest]:
     """The objects of one of EXAMPLES, copied for a test; `settings` add to its values, each `name=value`."""
     return deepcopy(_manifests(example, settings))
+
+
+def notes(folder: Path, *options: object, versions: Sequence[str] = OPERATED) -> tuple[str, list[Manifest]]:
+    """What an install says, and its objects. Only an install shows NOTES.txt, so a copy of the chart wraps it."""
+    chart = shutil.copytree(CHART, folder / "spojoin")
+    wrapped = """kind: ConfigMap\nnotes: {{ include (print $.Template.BasePath "/NOTES.txt") . | quote }}\n"""
+    (chart / "templates" / "wrapped.yaml").write_text(wrapped)
+    documents = render(*options, versions=versions, chart=chart)
+    (found,) = [document["notes"] for document in documents if "notes" in document]
+    return found, [document for document in documents if "notes" not in document]
 
 
 def of_kind(kind: str, documents: Iterable[Manifest]) -> list[Manifest]:

@@ -24,6 +24,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
 {{- define "spojoin.devKafka" -}}{{ if kindIs "invalid" .Values.devKafka.enabled }}{{ .Values.demo.enabled }}{{ else }}{{ .Values.devKafka.enabled }}{{ end }}{{- end }}
+{{- /* The name that the broker gives to its clients: one that pods of all namespaces resolve. */}}
+{{- define "spojoin.devKafkaHost" -}}{{ include "spojoin.fullname" . }}-kafka.{{ .Release.Namespace }}.svc{{- end }}
 {{- define "spojoin.devRedis" -}}{{ if kindIs "invalid" .Values.devRedis.enabled }}{{ .Values.demo.enabled }}{{ else }}{{ .Values.devRedis.enabled }}{{ end }}{{- end }}
 
 {{- /* The query's value as a map: a plain text replaces nothing. */}}

@@ -41,6 +41,15 @@ job-{{ $name }}: {kafka: true, redis: {{ has $name (list "check" "chaos") }}, ku
 {{- define "spojoin.usesDevKafka" -}}{{ and (eq (include "spojoin.devKafka" .) "true") (not .Values.kafka.bootstrapServers) }}{{- end }}
 {{- define "spojoin.usesDevRedis" -}}{{ and (eq (include "spojoin.devRedis" .) "true") (not .Values.redis.url) }}{{- end }}
 
+{{- /* Whom the development broker serves, in words. */}}
+{{- define "spojoin.devKafkaServes" -}}
+{{- $namespaces := .Values.devKafka.servesNamespaces }}
+{{- if or (not .Values.networkPolicy.enabled) (has "*" $namespaces) }}every pod of the cluster
+{{- else if $namespaces }}the pods of this release and of the {{ len $namespaces | plural "namespace" "namespaces" }} {{ join ", " $namespaces }}
+{{- else }}the pods of this release only (devKafka.servesNamespaces adds others)
+{{- end }}
+{{- end }}
+
 {{- /* The egress rules of a component: dict "root" $ "needs" <its entry above> */}}
 {{- define "spojoin.egress" -}}
 {{- $policy := .root.Values.networkPolicy }}

@@ -88,7 +88,7 @@ def test_each_component_has_its_variables_and_no_other(example):
 
 def test_a_demos_broker_advertises_its_address():
     found = pods(manifests("demo"))
-    assert found["kafka"].variables == {"SPOJOIN_BROKER_HOST": "demo-spojoin-kafka"}
+    assert found["kafka"].variables == {"SPOJOIN_BROKER_HOST": "demo-spojoin-kafka.joins.svc"}
     assert found["redis"].variables == {}
 
 

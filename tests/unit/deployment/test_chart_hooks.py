@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.support.chart import CHART, EXAMPLES, OPERATED, manifests, named, of_kind, pods, render, values_file
+from tests.support.chart import CHART, EXAMPLES, manifests, named, notes, of_kind, pods, render, values_file
 
 HOOK, WEIGHT, DELETION = (f"helm.sh/{name}" for name in ("hook", "hook-weight", "hook-delete-policy"))
 
@@ -68,16 +68,6 @@ def test_a_failed_check_leaves_its_job_only_if_helm_cannot_show_its_log(tmp_path
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------
-
-
-def notes(folder, *options, versions=OPERATED):
-    """Only an install shows NOTES.txt, so a copy of the chart wraps it in a ConfigMap."""
-    chart = shutil.copytree(CHART, folder / "spojoin")
-    wrapped = """kind: ConfigMap\nnotes: {{ include (print $.Template.BasePath "/NOTES.txt") . | quote }}\n"""
-    (chart / "templates" / "wrapped.yaml").write_text(wrapped)
-    documents = render(*options, versions=versions, chart=chart)
-    (found,) = [document["notes"] for document in documents if "notes" in document]
-    return found, [document for document in documents if "notes" not in document]
 
 
 def test_objects_of_operators_are_left_out_where_they_are_unknown_and_the_notes_say_so(tmp_path):

@@ -4,8 +4,9 @@ import pytest
 import yaml
 
 from spojoin.protocol.topology import TOPOLOGY, Role
-from tests.support.chart import EXAMPLES, RELEASE, manifests, of_kind, pods, values_file
+from tests.support.chart import EXAMPLES, RELEASE, manifests, notes, of_kind, pods, template, values_file
 
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
 COMPONENT = "app.kubernetes.io/component"
 NAMES = {(53, "UDP"), (53, "TCP")}
 KAFKA = {(port, "TCP") for port in (9092, 9093, 9094)}
@@ -139,3 +140,52 @@ def test_the_broker_reaches_only_itself_and_redis_nothing():
     found = policies(manifests("demo"))
     assert (peers(found["kafka"]), reached(found["kafka"])) == ({9092: "kafka"}, NAMES | {(9092, "TCP")})
     assert "egress" not in found["redis"]
+
+
+# --- whom the development broker serves -------------------------------------------------------------------------------
+
+
+def said_with(folder, *settings):
+    said, _ = notes(folder, *(part for each in ("demo.enabled=true", *settings) for part in ("--set", each)))
+    return " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("value", "selectors", "words"),
+    [
+        ("null", [], "for the pods of this release only (devKafka.servesNamespaces adds others)"),
+        (
+            "{lab}",
+            [{"matchLabels": {NAMESPACE_NAME: "lab"}}],
+            "for the pods of this release and of the namespace lab, without a password",
+        ),
+        (
+            "{lab,joins}",
+            [{"matchLabels": {NAMESPACE_NAME: each}} for each in ("lab", "joins")],
+            "for the pods of this release and of the namespaces lab, joins, without a password",
+        ),
+        ("{*}", [{}], "for every pod of the cluster, without a password"),
+    ],
+)
+def test_a_value_lets_other_namespaces_use_the_broker_and_notes_say_whom(tmp_path, value, selectors, words):
+    setting = f"devKafka.servesNamespaces={value}"
+    own, found = (policies(manifests("demo", *settings)) for settings in ((), (setting,)))
+    (rule,) = found["kafka"]["ingress"]
+    assert rule["from"] == own["kafka"]["ingress"][0]["from"] + [{"namespaceSelector": each} for each in selectors]
+    assert {**found, "kafka": None} == {**own, "kafka": None}
+    assert f"Its Kafka is demo-spojoin-kafka.joins.svc:9092, {words}" in said_with(tmp_path, setting)
+
+
+def test_without_policies_the_broker_serves_everyone_and_notes_say_so(tmp_path):
+    assert "for every pod of the cluster" in said_with(tmp_path, "networkPolicy.enabled=false")
+
+
+def test_notes_speak_of_no_broker_that_is_not_there(tmp_path):
+    assert "Its Kafka is" not in said_with(tmp_path, "devKafka.enabled=false", "kafka.bootstrapServers=kafka:9092")
+
+
+@pytest.mark.parametrize("namespace", ["Lab", "lab_1", "-lab"])
+def test_what_is_no_namespace_is_refused(namespace):
+    done = template("--set", "demo.enabled=true", "--set", f"devKafka.servesNamespaces={{{namespace}}}")
+    assert done.returncode != 0
+    assert "devKafka.servesNamespaces.0: Does not match pattern" in done.stderr
