@@ -13,3 +13,4 @@ class InputMessage(NamedTuple):
     timestamp_ms: int
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]] = ()
+    key: bytes | None = None

@@ -125,7 +125,8 @@ class Passage:
             if letters not in self._letters_from or number not in numbers:
                 continue
             for record in _between(self._log, letters, self._letters_from[letters]):
-                said = {name.removeprefix("spojoin-"): value.decode() for name, value in record.headers}
+                headers = ((name, value or b"") for name, value in record.headers)
+                said = {name.removeprefix("spojoin-"): value.decode(errors="replace") for name, value in headers}
                 source = LogPartition(self._topics.inputs[number], int(said["source-partition"]))
                 place = int(said["source-offset"]), int(said["source-row"])
                 found.append(((source, place), (said["reason"], said["detail"])))

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from spojoin.errors import Retryable
+from spojoin.wire.records import MessageHeaders
 from spojoin.wire.registered import RegisteredSchema
 
 V = TypeVar("V")
@@ -109,7 +110,7 @@ class LogWriter(Protocol[V_contra]):
         self,
         target: LogPartition,
         value: V_contra,
-        headers: Headers = (),
+        headers: MessageHeaders = (),
         timestamp_ms: int | None = None,
         key: bytes | None = None,
     ) -> None:

@@ -12,8 +12,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from spojoin.errors import Fenced, SpoJoinError
 from spojoin.ports.client_logger import CLIENT_LOGGER
-from spojoin.ports.interfaces import AmbiguousAppend, Headers, LogPartition, LogUnavailable
+from spojoin.ports.interfaces import AmbiguousAppend, LogPartition, LogUnavailable
 from spojoin.ports.kafka_brokers import KnownBrokers
+from spojoin.wire.records import MessageHeaders
 
 #: bounds of the producer's queue; a full one makes `append` wait
 QUEUE_MESSAGES_MAX = 20_000
@@ -79,7 +80,7 @@ class KafkaWriter:
         self,
         target: LogPartition,
         value: bytes,
-        headers: Headers = (),
+        headers: MessageHeaders = (),
         timestamp_ms: int | None = None,
         key: bytes | None = None,
     ) -> None:
@@ -145,7 +146,7 @@ class KafkaWriter:
             _log.info("a writer was closed in the middle", error=str(error.args[0]))
 
     def _queue(
-        self, target: LogPartition, value: bytes, headers: Headers, timestamp_ms: int | None, key: bytes | None
+        self, target: LogPartition, value: bytes, headers: MessageHeaders, timestamp_ms: int | None, key: bytes | None
     ) -> bool:
         """Whether there was room."""
         try:

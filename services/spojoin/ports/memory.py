@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias
+from typing import Generic, TypeAlias, cast
 
 from spojoin.errors import Fenced
 from spojoin.ports.interfaces import (
@@ -21,6 +21,7 @@ from spojoin.ports.interfaces import (
     LogUnavailable,
     V,
 )
+from spojoin.wire.records import MessageHeaders
 
 
 class Fate(enum.Enum):
@@ -43,9 +44,9 @@ class _Partition(Generic[V]):
     end: int = 0
 
     def append(
-        self, source: LogPartition, value: V, headers: Headers, timestamp_ms: int, key: bytes | None = None
+        self, source: LogPartition, value: V, headers: MessageHeaders, timestamp_ms: int, key: bytes | None = None
     ) -> None:
-        self.records.append(LogRecord(source, self.end, timestamp_ms, value, headers, key))
+        self.records.append(LogRecord(source, self.end, timestamp_ms, value, cast("Headers", headers), key))
         self.end += 1
 
     def at(self, offset: int) -> int:
@@ -132,7 +133,7 @@ class MemoryLog(Generic[V]):
             raise Fenced(f"a newer writer holds the transactional id {transactional_id!r}")
 
     def _land(
-        self, target: LogPartition, value: V, headers: Headers, timestamp_ms: int | None, key: bytes | None
+        self, target: LogPartition, value: V, headers: MessageHeaders, timestamp_ms: int | None, key: bytes | None
     ) -> bool:
         """Append by the fate drawn; whether it was acknowledged."""
         fate = self.fate_of(target)
@@ -144,7 +145,7 @@ class MemoryLog(Generic[V]):
 
 
 #: A record of an open transaction: where it goes, its value, headers, time and key.
-_Queued: TypeAlias = tuple[LogPartition, V, Headers, int | None, bytes | None]
+_Queued: TypeAlias = tuple[LogPartition, V, MessageHeaders, int | None, bytes | None]
 
 
 class MemoryReader(Generic[V]):
@@ -225,7 +226,7 @@ class MemoryWriter(Generic[V]):
         self,
         target: LogPartition,
         value: V,
-        headers: Headers = (),
+        headers: MessageHeaders = (),
         timestamp_ms: int | None = None,
         key: bytes | None = None,
     ) -> None:

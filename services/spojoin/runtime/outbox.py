@@ -9,14 +9,14 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from spojoin.ports.interfaces import Clock, Headers, LogPartition, LogWriter
+from spojoin.ports.interfaces import Clock, LogPartition, LogWriter
 from spojoin.protocol.machine import Emit, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.runtime.plain_rows import PLAIN_JSON
 from spojoin.runtime.topics import Topics
 from spojoin.telemetry.metrics import Metrics
 from spojoin.wire.codec import encode
-from spojoin.wire.records import DeadLetter, Frame, Result
+from spojoin.wire.records import DeadLetter, Frame, MessageHeaders, Result
 from spojoin.wire.results import (
     OutputMessage,
     ResultProgress,
@@ -43,7 +43,7 @@ class OutgoingMessage(NamedTuple):
 
     target: LogPartition
     value: bytes
-    headers: Headers = ()
+    headers: MessageHeaders = ()
     key: bytes | None = None
 
 
@@ -220,17 +220,19 @@ class Outbox:
             yield OutgoingMessage(LogPartition(self._topics.name(action.topic), action.partition), encode(record))
 
     def _dead_letter(self, letter: DeadLetter) -> OutgoingMessage:
-        """The message as it came; the reason and the source are in its headers, numbers as decimal text."""
-        headers = {
+        """The row as it came, with its message's headers; the reason and the source are in further ones, as text."""
+        said = {
             "reason": letter.reason,
             "detail": letter.detail,
             "source-topic": self._topics.inputs[letter.stream],
             "source-partition": letter.partition,
             "source-offset": letter.offset,
             "source-row": letter.row,
+            **({} if letter.timestamp_ms is None else {"source-timestamp-ms": letter.timestamp_ms}),
         }
-        encoded = tuple((f"spojoin-{name}", str(value).encode()) for name, value in headers.items())
-        return OutgoingMessage(self._topics.dead_letters(letter.stream), letter.value, encoded, letter.key)
+        ours = {f"spojoin-{name}": str(value).encode() for name, value in said.items()}
+        headers = (*(each for each in letter.headers if each[0] not in ours), *ours.items())
+        return OutgoingMessage(self._topics.dead_letters(letter.stream), letter.value, headers, letter.key)
 
     def _result(self, result: Result) -> Iterator[OutgoingMessage]:
         target = LogPartition(self._topics.name(Topic.RESULTS), 0)

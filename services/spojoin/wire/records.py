@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -501,9 +502,27 @@ class HotKeys:
     hot: dict[tuple[int, int], tuple[I64, I64]]
 
 
+#: Names and values, in order; a name may stand several times.
+MessageHeaders = tuple[tuple[str, bytes | None], ...]
+
+
+class Came(NamedTuple):
+    """A row as it came: its message, or of several rows in one its own bytes; the message's key, headers and time."""
+
+    value: bytes
+    key: bytes | None
+    headers: MessageHeaders
+    timestamp_ms: int | None
+
+
+def nothing_came(_offset: int, _row: int) -> Came:
+    """Of rows that no messages brought."""
+    return Came(b"", None, (), None)
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A row that could not take part: its place, the reason, and its bytes and key if it was a whole message."""
+    """A row that could not take part: its place, the reason, and what came: see `Came`."""
 
     stream: int
     partition: int
@@ -513,6 +532,8 @@ class DeadLetter:
     detail: str
     value: bytes
     key: bytes | None = None
+    headers: MessageHeaders = ()
+    timestamp_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -523,7 +544,7 @@ class Rows:
     codes: one int64 (n,) per key column; times_us int64 (n,) or None; keys Arrow array (n,); produced_ms int64 (n,)
     heartbeat_us: event time below which the partition promises no more rows, or None
     latest_ms: the timestamp of the last message looked at, or None
-    as_it_came: gives a row by its place, offset and number, as bytes, and the key of its message
+    as_it_came: gives a row by its place, offset and number
     payload: the columns that travel with the rows; None where the query needs none
     members, joins: uint8 (n,), a bit for each stream of the query: whether the row passes its filter, and whether, in
         addition, its index conditions are not NULL; None where every row joins in the streams of its input. A row that
@@ -543,7 +564,7 @@ class Rows:
     members: U8 | None = None
     joins: U8 | None = None
     latest_ms: int | None = None
-    as_it_came: Callable[[int, int], tuple[bytes, bytes | None]] = lambda _offset, _row: (b"", None)
+    as_it_came: Callable[[int, int], Came] = nothing_came
 
     def __len__(self) -> int:
         return len(self.offsets)

@@ -364,19 +364,24 @@ def test_rows_already_out_are_not_written_again(written):
 
 def test_dead_letters_go_to_the_inputs_own_topic_with_reason_and_place():
     bench = Bench(Role.ROUTER)
-    letter = DeadLetter(0, 3, 17, 2, "null", "distance is null", b"the message", b"its key")
+    its_own = (("region", b"\xff"), ("empty", None), ("spojoin-reason", b"late"))
+    letter = DeadLetter(0, 3, 17, 2, "null", "distance is null", b"the message", b"its key", its_own, 12)
     bench.prepare = lambda machine: setattr(machine, "answer", lambda _: [Emit(Topic.DEAD, 0, letter)])
     bench.append(FRAMES, barrier(0))
     bench.loop().step(0)
     (record,) = bench.log.records(LogPartition("in.trips.dlq", 0))
     assert (record.value, record.key) == (b"the message", b"its key")
+    assert len(record.headers) == len(dict(record.headers))
     assert dict(record.headers) == {
+        "region": b"\xff",
+        "empty": None,
         "spojoin-reason": b"null",
         "spojoin-detail": b"distance is null",
         "spojoin-source-topic": b"in.trips",
         "spojoin-source-partition": b"3",
         "spojoin-source-offset": b"17",
         "spojoin-source-row": b"2",
+        "spojoin-source-timestamp-ms": b"12",
     }
 
 

@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 from spojoin.model import Query
 from spojoin.protocol.machine import TableRows
 from spojoin.query.payload import no_payload
+from spojoin.roles.router.as_they_came import whole_message
 from spojoin.roles.router.formats import Message
 from spojoin.roles.router.physical_input import only
 from spojoin.roles.router.queue import StreamColumns, concat
 from spojoin.roles.router.table_side import RIGHT
 from spojoin.wire.keys import NO_KEYS
-from spojoin.wire.records import I64, U8, DeadLetter, Rows
+from spojoin.wire.records import I64, U8, DeadLetter, Rows, nothing_came
 
 NO_KEY = "no-key"
 
@@ -74,7 +75,7 @@ class CompactedTable:
         sums = np.array([zlib.crc32(message.value or b"") for message in messages], np.int64)
         rows = self._parse(RIGHT, partition, messages)
         keyed = np.array([message.key is not None for message in messages])
-        self._dead += rows.dead
+        self._dead += [letter for letter in rows.dead if letter.key is not None]
         self._dead += [_without_key(partition, message) for message in messages if message.key is None]
         if not keyed.all():
             rows = only(rows, np.isin(rows.offsets, offsets[keyed]))
@@ -82,7 +83,7 @@ class CompactedTable:
         state.offsets = np.concatenate((state.offsets, offsets[keyed]))
         state.sums = np.concatenate((state.sums, sums[keyed]))
         state.keys = pa.concat_arrays([state.keys, keys])
-        state.pieces.append(replace(rows, dead=[]))
+        state.pieces.append(replace(rows, dead=[], as_it_came=nothing_came))
         state.read = int(offsets[-1]) + 1
 
     def version(self) -> TableRows:
@@ -106,7 +107,7 @@ def _empty() -> _Messages:
 
 def _without_key(partition: int, message: KeyedMessage) -> DeadLetter:
     detail = "the message has no key, by which a later one could replace it: expected one"
-    return DeadLetter(RIGHT, partition, message.offset, 0, NO_KEY, detail, message.value or b"")
+    return DeadLetter(RIGHT, partition, message.offset, 0, NO_KEY, detail, *whole_message(message))
 
 
 def _forget_replaced(state: _Messages) -> None:

@@ -103,7 +103,6 @@ class _Parsing:
         self.stream = stream
         self.needs_time = needs_time
         self.schemas = reading.schemas
-        self.as_they_came = AsTheyCame(messages, reading.default)
         self.index = index
         self.partition = partition
         self.messages = messages
@@ -112,6 +111,7 @@ class _Parsing:
         self.dead: list[DeadLetter] = []
         self.heartbeat_us: int | None = None
         self.row_counts = np.zeros(len(messages), np.int64)
+        self.as_they_came = AsTheyCame(messages, self.row_counts, reading.default)
 
     def timed(self, places: list[int]) -> list[int]:
         """The messages but those that are refused because they have no timestamp, where it is the rows' time."""
@@ -175,7 +175,7 @@ class _Parsing:
         self.pieces += [_Piece(owners[ids], row_of[ids], extracted) for ids, extracted in readout.taken]
         for fault in readout.faults:
             at, row = int(owners[fault.id]), int(row_of[fault.id])
-            self.bury(at, row, fault.reason, fault.detail, lines[fault.id])
+            self.bury(at, row, fault.reason, fault.detail)
 
     def add_batches(self, places: list[int]) -> None:
         for at in places:
@@ -187,8 +187,7 @@ class _Parsing:
                 continue
             self.pieces += [_Piece(np.full(len(ids), at), ids, extracted) for ids, extracted in readout.taken]
             for fault in readout.faults:
-                came, _ = self.as_they_came(self.messages[at].offset, fault.id)
-                self.bury(at, fault.id, fault.reason, fault.detail, came)
+                self.bury(at, fault.id, fault.reason, fault.detail)
 
     def _headers_of(self, owners: I64 | None, message: int = 0) -> AddHeaders | None:
         """What adds the headers of messages to rows, where they are needed.
@@ -221,11 +220,11 @@ class _Parsing:
             else:
                 self.heartbeat_us = max(self.heartbeat_us or 0, int(text) * 1000)
 
-    def bury(self, at: int, row: int, reason: str, detail: str, value: bytes | None = None) -> None:
-        """A dead letter; without `value` it is about the whole message."""
-        message = self.messages[at]
-        whole, key = (message.value or b"") if value is None else value, getattr(message, "key", None)
-        self.dead.append(DeadLetter(self.index, self.partition, message.offset, row, reason, detail, whole, key))
+    def bury(self, at: int, row: int, reason: str, detail: str) -> None:
+        """A dead letter about a row, or about the whole message where no rows of it are known."""
+        offset = self.messages[at].offset
+        came = self.as_they_came(offset, row)
+        self.dead.append(DeadLetter(self.index, self.partition, offset, row, reason, detail, *came))
 
     def rows(self) -> Rows:
         """Everything read, in order."""
