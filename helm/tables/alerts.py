@@ -5,47 +5,40 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from helm.tables.expressions import TENANT, serving
+from helm.tables.expressions import TENANT, scoped, serving
 from spojoin.protocol.services import NEEDED
 from spojoin.protocol.topology import Role
 from spojoin.telemetry.absences import AWAY_MS
 
-#: How long a role that results need has been away, as in the events of page and controller.
+#: How long a service that results need has been away, as in the events of page and controller.
 AWAY = f"{AWAY_MS / 1000:.0f}s"
+#: Where a release's own rules have the labels of its series.
+RELEASE = "$release"
+#: How long what has run is missed where nothing says what should run: an uninstalled release is forgotten then.
+REMEMBERED = "1d"
 _LAG = f"sum by ({TENANT}, role) (spojoin_input_lag_records)"
-_ROUTER, _SINK, _POJOIN = (f"{{role{serving([role])}}}" for role in (Role.ROUTER, Role.SINK, Role.POJOIN))
+_ROUTER, _SINK = (f"{{role{serving([role])}}}" for role in (Role.ROUTER, Role.SINK))
 _MOVES = f"max by ({TENANT}) (changes(spojoin_result_frames{_SINK}[5m]))"
 _INPUTS_WAIT = f"sum by ({TENANT}) (spojoin_input_lag_records{_ROUTER})"
 _HEAD = f"max by ({TENANT}) (spojoin_head_frames{_ROUTER})"
 _DONE = f"max by ({TENANT}) (spojoin_result_frames{_SINK})"
-_PREDICTOR = f'{{role="{Role.PREDICTOR}"}}'
-_RUNNING = f"count by ({TENANT}) (spojoin_build_info)"
+
+#: Processes without which there are no results.
+_SERVING = f"spojoin_build_info{{role{serving(NEEDED)}}}"
+_RUNNING = f"count by ({TENANT}) ({_SERVING})"
 
 
-def _with(role: str) -> str:
-    """The processes that have a role, marked with it."""
-    return f'label_replace(spojoin_build_info{{role{serving([role])}}}, "part", "{role}", "", "")'
+def _lately(series: str, span: str = REMEMBERED) -> str:
+    return f"count by ({TENANT}) (last_over_time({series}[{span}]))"
 
 
-def _process(series: str) -> str:
-    """Both instances of a process under one name, where standbys run."""
-    return f'label_replace({series}, "process", "$1", "service_name", "(.+?)([.]b)?")'
-
-
-def _of_hour(matcher: str = "", span: str = "1h") -> str:
-    return f"last_over_time(spojoin_build_info{matcher}[{span}])"
-
-
-#: Roles with several services, each with a part that no other answers for.
-_NUMBERED = f'{{role=~"{Role.MUTABLE}|{Role.POJOIN}"}}'
-_ONE, _INSTANCE = f"count by ({TENANT}, role, process)", f"count by ({TENANT}, role, service_name)"
-#: Fewer PO-Join workers than the worker count are missed; those that a lower count let go are not. What shares a
-#: process counts as one worker.
-_ENOUGH = (
-    f"label_replace(count by ({TENANT}) (count by ({TENANT}, process) "
-    f"({_process(f'spojoin_build_info{_POJOIN}')})) >= on ({TENANT}) max by ({TENANT}) "
-    f'(spojoin_layout_workers{_ROUTER}), "role", "{Role.POJOIN}", "", "")'
+#: What should run, and what does, by service. Only routers write worker counts: their word counts, if there is one.
+_BY_SERVICE = f"by ({TENANT}, needed)"
+_NEEDED = (
+    f"(max {_BY_SERVICE} (spojoin_needed_instances{_ROUTER})"
+    f" or on ({TENANT}) max {_BY_SERVICE} (spojoin_needed_instances))"
 )
+_INSTANCES = f'count {_BY_SERVICE} (label_replace({_SERVING}, "needed", "$1", "service_name", "(.+?)([.]b)?"))'
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +46,7 @@ class Alert:
     """A rule: it fires when `expression` has given a series for as long as `lasting`.
 
     summary: one line, with the labels of the series; severity: `critical` where results stop or are wrong
+    of_release: what a release's own rules ask instead, which end with it, so that they know that it should run
     """
 
     name: str
@@ -60,11 +54,20 @@ class Alert:
     lasting: str
     severity: str
     summary: str
+    of_release: str = ""
 
     @property
     def runbook(self) -> str:
         """Its section of the runbook, relative to the chart's folder."""
         return f"RUNBOOK.md#{self.name.lower()}"
+
+
+def _optional(name: str, role: Role, summary: str) -> Alert:
+    """A role that nothing waits for is gone while results flow."""
+    series = f'spojoin_build_info{{role="{role}"}}'
+    is_there = f"count by ({TENANT}) ({series})"
+    expression = f"({_RUNNING} and on ({TENANT}) {_lately(series)}) unless {is_there}"
+    return Alert(name, expression, "5m", "warning", summary, of_release=f"{_RUNNING} unless {is_there}")
 
 
 ALERTS = (
@@ -83,27 +86,33 @@ ALERTS = (
         "{{ $labels.query }} has work but no result has come for five minutes.",
     ),
     Alert(
-        "SpojoinServiceGone",
-        f"count by ({TENANT}) (count by ({TENANT}, part) ({' or '.join(map(_with, NEEDED))})) < {len(NEEDED)}",
+        "SpojoinQueryGone",
+        f"{_lately(_SERVING)} unless {_RUNNING}",
         AWAY,
         "critical",
-        f"{{{{ $labels.query }}}} has only {{{{ $value }}}} of {len(NEEDED)} roles running that results need.",
+        "{{ $labels.query }} ran within the last day, and Prometheus sees none of its services: there are no results.",
     ),
     Alert(
-        "SpojoinWorkerGone",
-        f"({_ONE} ({_process(_of_hour(_NUMBERED))}) unless {_ONE} ({_process(f'spojoin_build_info{_NUMBERED}')}))"
-        f" unless on ({TENANT}, role) ({_ENOUGH}) and on ({TENANT}) {_RUNNING}",
+        "SpojoinNeverSeen",
+        "",
+        "10m",
+        "critical",
+        "Prometheus has seen no service of {{ $labels.query }} for a day, or ever, though its release is installed.",
+        of_release=f"absent({_SERVING}) unless on () {_lately(_SERVING, '23h')}",
+    ),
+    Alert(
+        "SpojoinServiceGone",
+        f"({_NEEDED} unless {_INSTANCES}) and on ({TENANT}) {_RUNNING}",
         AWAY,
         "critical",
-        "{{ $labels.process }} of {{ $labels.query }} ran within the last hour and is gone: results wait for it.",
+        "{{ $labels.needed }} of {{ $labels.query }} is gone: results wait for it.",
     ),
     Alert(
         "SpojoinStandbyGone",
-        f"{_process(f'({_INSTANCE} ({_of_hour()}) unless {_INSTANCE} (spojoin_build_info))')}"
-        f" and on ({TENANT}, process) {_process(f'{_INSTANCE} (spojoin_build_info)')}",
+        f"{_INSTANCES} < {_NEEDED}",
         AWAY,
         "warning",
-        "{{ $labels.service_name }} of {{ $labels.query }} is gone: its other instance works, and nothing stands by.",
+        "Of {{ $labels.needed }} of {{ $labels.query }} one instance is gone: the other works, and nothing stands by.",
     ),
     Alert(
         "SpojoinPodReplaced",
@@ -127,13 +136,15 @@ ALERTS = (
         "critical",
         "The last check of {{ $labels.query }} found results that are missing or wrong.",
     ),
-    Alert(
+    _optional(
         "SpojoinPredictorGone",
-        f"({_RUNNING} and on ({TENANT}) count by ({TENANT}) ({_of_hour(_PREDICTOR, '1d')}))"
-        f" unless count by ({TENANT}) (spojoin_build_info{_PREDICTOR})",
-        "5m",
-        "warning",
+        Role.PREDICTOR,
         "{{ $labels.query }} has had a predictor within the last day, and has none now: its plan is no longer renewed.",
+    ),
+    _optional(
+        "SpojoinControllerGone",
+        Role.CONTROLLER,
+        "{{ $labels.query }} has had a controller within the last day, and has none now: nobody follows its pods.",
     ),
     Alert(
         "SpojoinRedisGone",
@@ -146,15 +157,24 @@ ALERTS = (
 
 
 def rules() -> dict[str, Any]:
-    """The rule file's content, also the `spec` of a PrometheusRule."""
-    return {"groups": [{"name": "spojoin", "rules": [_rule(alert) for alert in ALERTS]}]}
+    """The rule file's content, for all queries that a Prometheus sees."""
+    return _group([_rule(alert, alert.expression) for alert in ALERTS if alert.expression])
 
 
-def _rule(alert: Alert) -> dict[str, Any]:
+def release_rules() -> dict[str, Any]:
+    """The `spec` of a release's PrometheusRule: RELEASE stands for the labels of its series."""
+    return _group([_rule(alert, scoped(alert.of_release or alert.expression, RELEASE)) for alert in ALERTS])
+
+
+def _group(of_group: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"groups": [{"name": "spojoin", "rules": of_group}]}
+
+
+def _rule(alert: Alert, expression: str) -> dict[str, Any]:
     return {
         "alert": alert.name,
-        "expr": alert.expression,
+        "expr": expression,
         "for": alert.lasting,
         "labels": {"severity": alert.severity},
-        "annotations": {"summary": alert.summary, "runbook_url": alert.runbook},
+        "annotations": {"summary": alert.summary, "runbook": alert.runbook},
     }

@@ -13,6 +13,8 @@ SCOPE = {"namespace": '=~"$namespace"', "release": '=~"$release"', "query": '="$
 TENANT = "namespace, release, query"
 
 _NAME = re.compile(r"\b(?:spojoin|process|python)_[a-z0-9_]+")
+#: with the brace that begins its labels, if it has any
+_SELECTOR = re.compile(r"\b(spojoin_[a-z0-9_]+)(\{)?")
 _VARIABLE = re.compile(r"\$\{?([a-zA-Z_]+)\}?")
 
 
@@ -45,6 +47,11 @@ def quantile(share: float, histogram: str, by: str = "", **labels: str) -> str:
 def names(expression: str) -> set[str]:
     """The metrics that an expression reads."""
     return set(_NAME.findall(expression))
+
+
+def scoped(expression: str, labels: str) -> str:
+    """The expression over those series only that have some more labels."""
+    return _SELECTOR.sub(lambda found: f"{found[1]}{{{labels}{', ' if found[2] else '}'}", expression)
 
 
 def filled(expression: str, values: Mapping[str, str]) -> str:

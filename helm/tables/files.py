@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from helm.tables.alerts import rules
+from helm.tables.alerts import release_rules, rules
 from helm.tables.dashboards import DASHBOARDS
 from helm.tables.page import page
 from helm.tables.panels import as_json
@@ -22,10 +23,10 @@ def files(chart: Path) -> dict[str, str]:
     """The content of each file, by its path within the chart."""
     boards = {f"dashboards/{each.uid}.json": json.dumps(as_json(each), indent=1) + "\n" for each in DASHBOARDS}
     readme = values_page((chart / "values.yaml").read_text())
-    alerts = _RULES_HEAD + yaml.safe_dump(rules(), sort_keys=False, width=2**16)
     return {
         **boards,
-        "alerts/rules.yaml": alerts,
+        "alerts/rules.yaml": _as_yaml(rules()),
+        "files/release-rules.yaml": _as_yaml(release_rules()),
         "files/topology.yaml": topology_file(),
         "METRICS.md": page(),
         "README.md": readme,
@@ -51,6 +52,10 @@ def write(chart: Path) -> None:
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(made[name])
+
+
+def _as_yaml(content: dict[str, Any]) -> str:
+    return _RULES_HEAD + yaml.safe_dump(content, sort_keys=False, width=2**16)
 
 
 def _text(path: Path) -> str | None:

@@ -26,6 +26,12 @@ The usual metrics of the process (`process_*`) and of Python (`python_gc_*`) are
 Dashboards and alerts also use the labels `namespace` and `release`, which Prometheus adds in Kubernetes; without these
 labels they show all releases together.
 """
+_OWN = ", ".join(alert.name for alert in ALERTS if not alert.expression)
+_RULES = f"""`prometheusRule.enabled` installs rules over the series of the release alone: each release has its own, and
+they end with it. A Prometheus without the operator reads [alerts/rules.yaml](alerts/rules.yaml), the rules over all
+queries that it sees: {_OWN} is not among them, and SpojoinQueryGone fires for up to a day after a query was
+uninstalled. Each alert's `runbook` names its section of the runbook; `prometheusRule.runbookUrl` adds a `runbook_url`.
+"""
 
 
 def page() -> str:
@@ -43,6 +49,7 @@ def page() -> str:
             "\n## Dashboards\n",
             *_table(("dashboard", "panels"), [_dashboard(each) for each in DASHBOARDS]),
             "\n## Alerts\n",
+            _RULES,
             *_table(("alert", "severity", "after", "fires when"), [_alert(alert) for alert in ALERTS]),
             "",
         ]
@@ -52,7 +59,7 @@ def page() -> str:
 def users(metric: Described) -> list[str]:
     """The dashboards and alerts whose expressions read a metric."""
     boards = [(board.uid, expressions_of(board)) for board in DASHBOARDS]
-    readers = [*boards, *((alert.name, [alert.expression]) for alert in ALERTS)]
+    readers = [*boards, *((alert.name, [alert.expression, alert.of_release]) for alert in ALERTS)]
     return [name for name, expressions in readers if any(names(e) & exposed(metric) for e in expressions)]
 
 
@@ -81,7 +88,12 @@ def _dashboard(board: Dashboard) -> tuple[str, str]:
 
 
 def _alert(alert: Alert) -> tuple[str, ...]:
-    return f"[{alert.name}]({alert.runbook})", alert.severity, alert.lasting, f"`{alert.expression}`"
+    return (
+        f"[{alert.name}]({alert.runbook})",
+        alert.severity,
+        alert.lasting,
+        f"`{alert.expression or alert.of_release}`",
+    )
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

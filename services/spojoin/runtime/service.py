@@ -268,7 +268,7 @@ def _serve_generation(charge: Charge, stop: threading.Event) -> None:
         world.reporter.watch_windows(serving.query)
     world.reporter.begin_generation()
     needs = without_workers(serving.query, settings.joiners, settings.packing)
-    world.reporter.expect(needs, settings.workers, settings.workers_packed())
+    world.reporter.expect(needs, settings.workers, settings.workers_packed(), 1 + settings.standbys)
     with loaded_objects_spared():
         _live(spec, charge, serving, stop)
 

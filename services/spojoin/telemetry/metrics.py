@@ -305,7 +305,13 @@ class Metrics:
             gauge.set(float("nan"))
 
     def _add_scale(self) -> None:
-        """Of the controller."""
+        """Of the controller, but for what every process knows."""
+        self.needed = self._gauge(
+            "spojoin_needed_instances",
+            "How many instances should run of a service that results need, as this process knows; of PO-Join workers "
+            "once it has read how many there are.",
+            "needed",
+        )
         self.scale_wanted = self._gauge(
             "spojoin_scale_wanted_workers", "PO-Join workers that the cluster should run (controller)."
         )

@@ -16,6 +16,7 @@ from spojoin.ports.shared_state import STATUS_TTL_S, SharedState, key
 from spojoin.protocol.machine import Emit, InputMachine, Machine, ResultPosition, Trim
 from spojoin.protocol.pack import Pack
 from spojoin.protocol.packing import group_name
+from spojoin.protocol.services import names
 from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic
 from spojoin.telemetry.expected import ServiceReport
@@ -71,6 +72,8 @@ class Reporter:
         self._held = HeldSince()
         self._needs: tuple[str, ...] = ()
         self._workers = self._inside = 0
+        self._instances, self._knows_workers = 1, False
+        self._needed: dict[str, int] = {}
         self._trail = FrameTrail()
         self._inputs_wait_since_ms: int | None = None
         self._matches_out = 0
@@ -78,12 +81,14 @@ class Reporter:
         self._life: Machine | None = None
         self.hops = FrameHops(who.roles, clock, metrics.hops)
 
-    def expect(self, needs: Sequence[str], workers: int, inside: int = 0) -> None:
+    def expect(self, needs: Sequence[str], workers: int, inside: int = 0, instances: int = 1) -> None:
         """Report from now on which services should run: `needs`, and the log's worker count, until then `workers`.
 
         inside: how many of the first workers are no services of their own
+        instances: how many of each service should run
         """
-        self._needs, self._workers, self._inside = tuple(needs), workers, inside
+        self._needs, self._workers, self._inside, self._instances = tuple(needs), workers, inside, instances
+        self._knows_workers = Role.ROUTER in self._who.roles
 
     def begin_generation(self) -> None:
         """Forget what was gathered of another generation's topics (rule P12)."""
@@ -115,7 +120,7 @@ class Reporter:
         if isinstance(record, Frame):
             self._metrics.head_frame.set(record.frame_id + 1)
             self._metrics.workers.set(record.workers)
-            self._workers = record.workers
+            self._workers, self._knows_workers = record.workers, True
             if self._windows is not None:
                 self._windows.saw(record)
         elif isinstance(record, HotKeys):
@@ -188,6 +193,7 @@ class Reporter:
             self._shared.put_result_position(result_position)
             self._note_completeness()
         self._was_ready |= self._health.ready()[0]
+        self._note_needed()
         self.hops.forget_before(result_position.frame_id)
         entries = {
             self._key("head"): self._head,
@@ -203,6 +209,18 @@ class Reporter:
         gone, self._gone = self._gone, []
         for stream, batch_id in gone:
             self._shared.remove(self._key("batches", str(stream)), str(batch_id))
+
+    def _note_needed(self) -> None:
+        """Until the log has been read, a worker count of it may be one of long ago."""
+        knows_workers = self._knows_workers and self._was_ready
+        workers = names(Role.POJOIN, self._workers)[self._inside :] if knows_workers else ()
+        needed = dict.fromkeys((*self._needs, *workers), self._instances)
+        if needed == self._needed:
+            return  # a scrape never finds it half written but where it changes
+        self._needed = needed
+        self._metrics.needed.clear()
+        for service, instances in needed.items():
+            self._metrics.needed.labels(service).set(instances)
 
     def _note_completeness(self) -> None:
         """The last check's verdict stays in force while the store is away."""

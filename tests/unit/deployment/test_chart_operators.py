@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from tests.support.chart import CHART, OPERATED, manifests, named, of_kind, pods, render, values_file
+from tests.support.chart import CHART, OPERATED, manifests, named, of_kind, pods, render, template, values_file
 
 METRICS = (CHART / "METRICS.md").read_text()
 
@@ -75,10 +75,32 @@ def test_the_prometheus_operator_reads_the_service_of_metrics():
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
 
 
-def test_alerts_are_those_of_the_chart():
-    (rule,) = of_kind("PrometheusRule", manifests("production"))
-    assert rule["spec"] == yaml.safe_load((CHART / "alerts/rules.yaml").read_text())
-    assert rule["spec"]["groups"]
+def rules_of(*settings):
+    (rule,) = of_kind("PrometheusRule", manifests("production", *settings))
+    return rule["spec"]["groups"][0]["rules"]
+
+
+def test_alerts_are_those_of_the_chart_over_the_releases_series():
+    shipped = yaml.safe_load((CHART / "files/release-rules.yaml").read_text())["groups"][0]["rules"]
+    installed = rules_of("packing=apart", "predictor.enabled=true", "controller.enabled=true")
+    scope = 'namespace="joins", release="demo", query="cheaper-and-farther"'
+    assert installed == [rule | {"expr": rule["expr"].replace("$release", scope)} for rule in shipped]
+
+
+def test_without_the_labels_of_a_service_monitor_alerts_are_the_querys():
+    expressions = [rule["expr"] for rule in rules_of("serviceMonitor.enabled=false")]
+    assert expressions
+    assert all('{query="cheaper-and-farther"' in each and "release=" not in each for each in expressions)
+
+
+def test_an_alert_links_to_its_section_where_a_value_says_where_the_runbook_is():
+    page = "https://git.example.com/RUNBOOK.md"
+    assert all("runbook_url" not in rule["annotations"] for rule in rules_of())
+    for rule in rules_of(f"prometheusRule.runbookUrl={page}"):
+        assert rule["annotations"]["runbook_url"] == f"{page}#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook"] == f"RUNBOOK.md#{rule['alert'].lower()}"
+    refused = template("--values", values_file("production"), "--set", "prometheusRule.runbookUrl=RUNBOOK.md")
+    assert "runbookUrl" in refused.stderr
 
 
 @pytest.mark.parametrize("example", ["operators", "production"])

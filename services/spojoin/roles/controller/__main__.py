@@ -57,7 +57,7 @@ def _serve(settings: Settings) -> None:
     log_lines.configure(settings.log_level, SERVICE)
     with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world((Role.CONTROLLER,), SERVICE, query.name, settings, stack)
-        world.reporter.expect(needs, settings.workers, settings.workers_packed())
+        world.reporter.expect(needs, settings.workers, settings.workers_packed(), 1 + settings.standbys)
         supervise(controlled, world, stop)
 
 

@@ -38,7 +38,7 @@ def _serve(settings: Settings) -> None:
     with ExitStack() as stack:
         world = open_world((Role.PREDICTOR,), SERVICE, query.name, settings, stack)
         needs = without_workers(query, settings.joiners, settings.packing)
-        world.reporter.expect(needs, settings.workers, settings.workers_packed())
+        world.reporter.expect(needs, settings.workers, settings.workers_packed(), 1 + settings.standbys)
         asyncio.run(_until_signalled(PredictorService(query, settings, world)))
 
 

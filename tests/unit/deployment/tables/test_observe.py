@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from helm.tables import files
 from helm.tables.__main__ import main
-from helm.tables.alerts import ALERTS, NEEDED, rules
+from helm.tables.alerts import ALERTS, NEEDED, RELEASE, release_rules, rules
 from helm.tables.charts import FRAME_READERS, LOOPS
 from helm.tables.dashboards import DASHBOARDS
 from helm.tables.expressions import SCOPE, filled, names
@@ -42,8 +42,8 @@ def test_the_charts_files_are_up_to_date() -> None:
 
 def test_each_alert_has_its_section_in_the_runbook_and_vice_versa() -> None:
     assert headings() == [alert.name for alert in ALERTS]
-    for rule in rules()["groups"][0]["rules"]:
-        file, anchor = rule["annotations"]["runbook_url"].split("#")
+    for rule in release_rules()["groups"][0]["rules"]:
+        file, anchor = rule["annotations"]["runbook"].split("#")
         assert (CHART / file).is_file()
         assert anchor in {heading.lower() for heading in headings()}
 
@@ -113,10 +113,17 @@ def test_titles_are_unique_within_a_row_and_uids_everywhere() -> None:
 
 
 def test_alerts_read_only_metrics_that_exist_and_keep_queries_apart() -> None:
-    for alert in ALERTS:
-        assert names(alert.expression) <= known(), alert.name
-        assert "query" in alert.expression
-        assert "$" not in alert.expression.replace('"$1"', ""), "a choice of a dashboard"
+    for rule in rules()["groups"][0]["rules"]:
+        assert names(rule["expr"]) <= known(), rule["alert"]
+        assert "query" in rule["expr"]
+        assert "$" not in rule["expr"].replace('"$1"', ""), "a choice of a dashboard"
+
+
+def test_a_releases_own_rules_read_its_series_alone() -> None:
+    for rule in release_rules()["groups"][0]["rules"]:
+        selectors = re.findall(r"spojoin_[a-z_]+(\{[^}]*\})?", rule["expr"])
+        assert selectors
+        assert all(RELEASE in selector for selector in selectors), rule["alert"]
 
 
 def test_every_metric_is_shown_somewhere() -> None:
@@ -124,7 +131,7 @@ def test_every_metric_is_shown_somewhere() -> None:
 
 
 def test_every_metric_has_a_unit_and_says_what_it_is() -> None:
-    units = "bytes|epochs|frames|info|keys|ratio|records|seconds|tuples|workers"
+    units = "bytes|epochs|frames|info|instances|keys|ratio|records|seconds|tuples|workers"
     flags = {"spojoin_caught_up", "spojoin_results_exact"}  # 1 or 0
     endings = {"counter": "total", "gauge": units, "histogram": "seconds"}
     for metric in Metrics().described:
