@@ -310,7 +310,9 @@ def draw_values(seed: int) -> ValueStatement:
     condition = written.condition
     if moments:
         condition += f" AND r.ts BETWEEN l.ts - INTERVAL '{rng.choice((0, 2))} hours' AND l.ts + INTERVAL '90 min'"
-    timed = {"time": "ts"} if moments and rng.random() < 0.5 else {}
+    # Among equally near rows the latest is meant: by ts, which nobody could guess beside another moment.
+    is_said = first is _nearest and any(_is_moment(KINDS[side.kinds[name]][0]) for side in sides for name in _COLUMNS)
+    timed = {"time": "ts"} if moments and (rng.random() < 0.5 or is_said) else {}
     found = replace(written, condition=condition, options=timed)
     return (
         found if _BOUND.search(f"{found.sql} {condition}") is None else replace(found, sides=tuple(map(_timed, sides)))
