@@ -68,6 +68,15 @@ webhook mounts the volumes. For S3, `backfill.conf` names the package and `backf
 users it is the user `check`. Its pods reach any address, since histories may be anywhere. `make test-cluster` runs the
 Job, and compares its results with a nested loop; no test has run it under an operator yet.
 
+## The page from outside
+
+    helm upgrade joins helm/spojoin --reuse-values --set page.host=streams.example --set page.path=/joins \\
+        --set page.ingress.enabled=true                                       # or --set 'page.gateways[0].name=public'
+
+An Ingress or an HTTPRoute leads to the page at `page.host` and `page.path`; what stands in front of it may strip the
+path or leave it. The page asks for no login and shows data: [put one in front of it](SECURITY.md#a-login-for-the-page),
+and let only that reach it by `networkPolicy.ingressFrom`.
+
 ## The demo's Kafka
 
     helm upgrade demo helm/spojoin --reuse-values --set 'devKafka.servesNamespaces={analytics,staging}'

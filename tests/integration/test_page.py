@@ -6,9 +6,7 @@ import html
 import json
 import os
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -31,12 +29,10 @@ from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import TOPOLOGY, input_topic
 from spojoin.query.load import load_query
 from spojoin.telemetry.hop import IN_TURN, Hop
+from tests.support.browser import chromium, dom_at, needs_chromium
 
 pytestmark = pytest.mark.integration
 
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
-)
 PATIENCE_S = 120
 #: rows a second: a small load, since the services need the cores
 PACE = 4_000
@@ -142,17 +138,6 @@ def state_at(address: str) -> dict[str, Any]:
         return found
 
 
-def dom_at(address: str, folder: Path) -> str:
-    """The DOM that Chromium builds from the page within some polls."""
-    return chromium(folder, "--dump-dom", address)
-
-
-def chromium(folder: Path, *arguments: str) -> str:
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'chromium'}"]
-    command = [CHROMIUM, *flags, "--virtual-time-budget=4000", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout
-
-
 def keep_screenshot(address: str, folder: Path, feed: Feed) -> None:
     """For the documentation, with ordinary keys: PAGE_SCREENSHOT names the file."""
     wanted = os.environ.get("PAGE_SCREENSHOT")
@@ -185,7 +170,7 @@ def is_flowing(state: dict[str, Any]) -> bool:
     return is_moving and has_news and state["windows"][0]["tuples"] == state["windows"][0]["tuples_max"]
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on PATH (Debian: apt install chromium)")
+@needs_chromium
 def test_the_page_as_people_see_it(cluster: LocalCluster, tmp_path: Path, unique: str) -> None:
     with served(cluster, tmp_path, f"racks-{unique}") as (supervisor, address, feed):
         state = until("a flow, a full window, results and dead letters", lambda: flowing(address))

@@ -19,7 +19,13 @@ EXAMPLES = ("demo", "operators", "production")
 HELM = Path(sys.executable).parent / "helm"
 RELEASE, NAMESPACE, FULLNAME = "demo", "joins", "demo-spojoin"
 #: API versions of the operators that a cluster may have.
-OPERATED = ("monitoring.coreos.com/v1", "keda.sh/v1alpha1", "kafka.strimzi.io/v1", "sparkoperator.k8s.io/v1beta2")
+OPERATED = (
+    "monitoring.coreos.com/v1",
+    "keda.sh/v1alpha1",
+    "kafka.strimzi.io/v1",
+    "sparkoperator.k8s.io/v1beta2",
+    "gateway.networking.k8s.io/v1",
+)
 
 Manifest = dict[str, Any]
 

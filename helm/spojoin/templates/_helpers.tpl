@@ -76,6 +76,8 @@ query.yaml: {{ include "spojoin.query" . | quote }}
 {{- end }}
 {{- end }}
 
+{{- define "spojoin.pagePath" -}}{{ .Values.page.path | trimSuffix "/" | default "/" }}{{- end }}
+
 {{- define "spojoin.image" -}}{{ include "spojoin.reference" (dict "root" . "image" .Values.image) }}{{- end }}
 {{- define "spojoin.devImage" -}}{{ include "spojoin.reference" (dict "root" . "image" .Values.devImage) }}{{- end }}
 {{- define "spojoin.sparkImage" -}}{{ include "spojoin.reference" (dict "root" . "image" .Values.sparkImage) }}{{- end }}

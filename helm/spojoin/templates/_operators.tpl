@@ -7,6 +7,7 @@
 {{- $wanted := dict
   "monitoring.coreos.com/v1" (or .Values.serviceMonitor.enabled .Values.prometheusRule.enabled)
   "keda.sh/v1alpha1" .Values.keda.enabled
+  "gateway.networking.k8s.io/v1" (not (empty .Values.page.gateways))
   "sparkoperator.k8s.io/v1beta2" (and .Values.backfill.enabled .Values.backfill.operator)
   "kafka.strimzi.io/v1" (or .Values.strimzi.topics.enabled .Values.strimzi.users.enabled) }}
 {{- range $version, $isWanted := $wanted }}

@@ -1,6 +1,8 @@
 "use strict";
 // Everything that comes from data becomes text nodes: nothing here is ever parsed as HTML.
 const POLL_MS = 1000;
+// Below the page's own address, which a proxy may have moved, with a slash at its end or without.
+const STATE = `${location.pathname.replace(/\/$/, "")}/state.json`;
 const UNKNOWN = "-";
 const byId = (id) => document.getElementById(id);
 
@@ -234,7 +236,9 @@ function show(state) {
 
 async function poll() {
   try {
-    const answer = await fetch("state.json", { cache: "no-store" });
+    const answer = await fetch(STATE, { cache: "no-store", redirect: "manual" });
+    // A proxy that asks for a login sends elsewhere, or refuses.
+    if (answer.type === "opaqueredirect" || answer.status === 401) throw new Error("the login has ended: reload the page");
     if (!answer.ok) throw new Error(`status ${answer.status}`);
     show(await answer.json());
   } catch (error) {

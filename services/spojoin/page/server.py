@@ -1,4 +1,4 @@
-"""The page over HTTP: /, /state.json, and what every service serves: /metrics, /healthz, /readyz."""
+"""The page over HTTP: /, /state.json, and what every service serves: /metrics, /healthz, /readyz; below a path, too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from spojoin.page.settings import PAGE_PREFIX
+from spojoin.page.settings import PAGE_PREFIX, PageAddress
 from spojoin.telemetry.http_server import ThreadServer
 
 TEXT, HTML, JSON = "text/plain; charset=utf-8", "text/html; charset=utf-8", "application/json"
@@ -27,11 +27,12 @@ Answers = Mapping[str, Callable[[], Response]]
 
 
 class PageServer(ThreadServer):
-    """Serves `answers` by path."""
+    """Serves `answers` by path, and also below the address's own path."""
 
-    def __init__(self, host: str, port: int, answers: Answers, policy: str) -> None:
+    def __init__(self, address: PageAddress, answers: Answers, policy: str) -> None:
         advice = f"set {PAGE_PREFIX}HOST or {PAGE_PREFIX}PORT"
-        super().__init__(host, port, _handler(answers, policy), "the page", advice)
+        handler = _handler(answers, policy, address.path.rstrip("/"))
+        super().__init__(address.host, address.port, handler, "the page", advice)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -70,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
 
-def _handler(answers: Answers, policy: str) -> type[BaseHTTPRequestHandler]:
+def _handler(answers: Answers, policy: str, below: str) -> type[BaseHTTPRequestHandler]:
     headers = {
         "Content-Security-Policy": policy,
         "X-Content-Type-Options": "nosniff",
@@ -80,7 +81,9 @@ def _handler(answers: Answers, policy: str) -> type[BaseHTTPRequestHandler]:
 
     class PageHandler(_Handler):
         def _answer(self, *, has_body: bool) -> None:
-            answer = answers.get(urlsplit(self.path).path, _unknown)()
+            asked = urlsplit(self.path).path
+            path = asked.removeprefix(below) or "/" if f"{asked}/".startswith(f"{below}/") else asked
+            answer = answers.get(path, _unknown)()
             self._send(answer, headers, has_body=has_body)
 
     def _unknown() -> Response:

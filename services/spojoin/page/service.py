@@ -58,8 +58,8 @@ def run(settings: PageSettings, report: Callable[[str], None] = lambda _: None) 
     with ExitStack() as stack:
         watches = stack.enter_context(looking)
         answers = answers_of(subject, watches, censor_of(secrets_of(settings.service)))
-        server = stack.enter_context(PageServer(settings.address.host, settings.address.port, answers, policy()))
-        address = f"http://{settings.address.host}:{server.port}/"
+        server = stack.enter_context(PageServer(settings.address, answers, policy()))
+        address = f"http://{settings.address.host}:{server.port}{settings.address.path}"
         _log.info("started", page=address, query=query.name)
         report(address)
         stop.wait()

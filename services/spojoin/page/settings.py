@@ -16,15 +16,17 @@ PAGE_PREFIX = f"{ENV_PREFIX}PAGE_"
 
 
 class PageAddress(BaseSettings):
-    """Where the page is served: SPOJOIN_PAGE_HOST and SPOJOIN_PAGE_PORT; port 0 takes any free one.
+    """Where the page is served: SPOJOIN_PAGE_HOST, SPOJOIN_PAGE_PORT and SPOJOIN_PAGE_PATH; port 0 takes any free one.
 
-    There is no login, so by default only this machine has access.
+    There is no login, so by default only this machine has access. A proxy may show the page at a `path`,
+    such as /joins: it is served there and at /, for proxies that strip the path.
     """
 
     model_config = SettingsConfigDict(env_prefix=PAGE_PREFIX, frozen=True)
 
     host: str = Field("127.0.0.1", min_length=1)
     port: int = Field(8080, ge=0, le=65_535)
+    path: str = Field("/", pattern=r"^/[^?#\s]*$")
 
 
 class PageSettings(NamedTuple):

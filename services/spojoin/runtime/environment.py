@@ -15,6 +15,7 @@ OTHERS = {
     "SPOJOIN_SETTINGS": "a settings file",
     "SPOJOIN_PAGE_HOST": "where the page is served",
     "SPOJOIN_PAGE_PORT": "where the page is served",
+    "SPOJOIN_PAGE_PATH": "where a proxy shows the page",
     "SPOJOIN_KERNELS": "compiled kernels of an image",
     "SPOJOIN_CACHE_FOLDER": "where jars are kept",
     "SPOJOIN_MAVEN_URL": "where jars come from",

@@ -31,6 +31,7 @@ MORE = {
         "StatefulSet": "kafka",
     },
     "operators": {
+        "HTTPRoute": "page",
         "Job": "job-chaos job-check job-feed job-produce job-ramp",
         "KafkaUser": f"check feed page results {ROLES}",
         "NetworkPolicy": "job-chaos job-check job-feed job-produce job-ramp",
@@ -41,6 +42,7 @@ MORE = {
     },
     "production": {
         "ConfigMap": "dashboards",
+        "Ingress": "page",
         "Job": "topics",
         "NetworkPolicy": "topics",
         "PrometheusRule": [""],

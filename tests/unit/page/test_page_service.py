@@ -24,7 +24,7 @@ from spojoin.local.net import free_port
 from spojoin.page.document import document, policy
 from spojoin.page.server import TEXT, PageServer, Response
 from spojoin.page.service import answers_of, censor_of, main, open_watches
-from spojoin.page.settings import load_page_settings, secrets_of
+from spojoin.page.settings import PageAddress, load_page_settings, secrets_of
 from spojoin.page.sightings import Observer
 from spojoin.page.state import Known
 from spojoin.page.terminal import screen
@@ -57,7 +57,10 @@ def serving(world: World, store=None):
         world.clock,
         STALL_MS,
     )
-    with watches, PageServer("127.0.0.1", 0, answers_of(world.subject, watches, censor_of([])), policy()) as server:
+    with (
+        watches,
+        PageServer(PageAddress(port=0), answers_of(world.subject, watches, censor_of([])), policy()) as server,
+    ):
         deadline = time.monotonic() + 30
         while not watches.ready()[0]:
             assert time.monotonic() < deadline
@@ -93,6 +96,27 @@ def test_paths_headers_and_probes():
         assert fetch(port, "/", "HEAD")[2] == ""
         assert fetch(port, "/etc/passwd")[0] == 404
         assert fetch(port, "/state.json", "POST")[0] == 501
+
+
+@pytest.mark.parametrize("path", ["/joins", "/joins/", "/a/b"])
+def test_the_page_is_served_below_its_path_and_without_it_for_proxies_that_strip_it(path):
+    root = Response(200, TEXT, b"page")
+    answers = {"/": lambda: root, "/state.json": lambda: Response(200, TEXT, b"state")}
+    with PageServer(PageAddress(port=0, path=path), answers, "") as server:
+        below = path.rstrip("/")
+        for asked, said in ((below, "page"), (f"{below}/", "page"), (f"{below}/?a=1", "page"), ("/", "page")):
+            assert fetch(server.port, asked)[::2] == (200, said), asked
+        for asked in (f"{below}/state.json", "/state.json"):
+            assert fetch(server.port, asked)[::2] == (200, "state"), asked
+        for asked in (f"{below}x", f"{below}x/state.json", f"/x{below}/", f"{below}{below}/"):
+            assert fetch(server.port, asked)[0] == 404, asked
+
+
+def test_a_path_begins_with_a_slash(monkeypatch, tmp_path):
+    (tmp_path / "q.yaml").write_text(SELF)
+    monkeypatch.setenv("SPOJOIN_PAGE_PATH", "joins")
+    with pytest.raises(ConfigurationError, match="SPOJOIN_PAGE_PATH is 'joins'"):
+        load_page_settings(query_file=tmp_path / "q.yaml", redis_url="redis://r", bootstrap_servers="b:1")
 
 
 def test_watchers_that_hang_are_not_healthy():
@@ -140,7 +164,7 @@ def test_neither_redis_nor_kafka(tmp_path, monkeypatch):
     censor = censor_of(secrets_of(settings))
     with (
         open_watches(world.subject, settings.model_copy(update={"kafka": {}})) as watches,
-        PageServer("127.0.0.1", 0, answers_of(world.subject, watches, censor), policy()) as server,
+        PageServer(PageAddress(port=0), answers_of(world.subject, watches, censor), policy()) as server,
     ):
         watches.wait_ready()
         served = "".join(fetch(server.port, path)[2] for path in ("/", "/state.json", "/metrics", "/healthz"))
@@ -154,15 +178,15 @@ def test_neither_redis_nor_kafka(tmp_path, monkeypatch):
 
 def test_a_port_in_use_is_one_sentence():
     with (
-        PageServer("127.0.0.1", 0, {}, "") as server,
+        PageServer(PageAddress(port=0), {}, "") as server,
         pytest.raises(ConfigurationError, match=f"127.0.0.1:{server.port}.*SPOJOIN_PAGE_PORT"),
     ):
-        PageServer("127.0.0.1", server.port, {}, "")
+        PageServer(PageAddress(port=server.port), {}, "")
 
 
 def test_a_client_that_leaves_does_no_harm(capsys):
     big = Response(200, TEXT, b"x" * (64 << 20))
-    with PageServer("127.0.0.1", 0, {"/": lambda: big, "/small": lambda: Response(200, TEXT, b"")}, "") as server:
+    with PageServer(PageAddress(port=0), {"/": lambda: big, "/small": lambda: Response(200, TEXT, b"")}, "") as server:
         client = socket.create_connection(("127.0.0.1", server.port))
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
         assert client.recv(10)
