@@ -56,6 +56,17 @@ With `standbys: 1` each process has a second instance, whose name ends in `-b`, 
 the same work, and takes over when the first has been silent for `patienceMs`. Its disruption budget lets one of the two
 go at a time. Without standbys a lost pod costs a restart, and [a lost node](RUNBOOK.md#a-lost-node) about a minute.
 
+## Upgrades
+
+In an upgrade the new pod of a process starts beside the old one and reads the log while that one answers; it is ready
+when it has taken over, and only then Kubernetes ends the old one. So a node needs room for both meanwhile, and
+[results are silent for less than a second](../../loadgen/README.md#silence). Each mutable joiner is a Deployment of its
+own for that. A PO-Join worker has its number from its pod's name, so its old pod goes first, one after the other:
+results wait while it starts again. It answers for up to 20 s before it goes (`terminationGracePeriodSeconds` less 10),
+so that the others have started by then. Where that is too long, workers can share a process with other roles, which has
+no such name (`packing`, `pojoin.inside`), or have standbys. Nothing waits for predictor and controller: their old pods
+go first.
+
 ## A history
 
     helm upgrade joins helm/spojoin --reuse-values --set backfill.enabled=true --set backfill.from.trips=/data/trips \\

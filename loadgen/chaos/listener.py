@@ -60,6 +60,7 @@ class ResultListener:
         self._judge = judge
         self._chain = RecordChain(keeps=False)
         self._position = 0
+        self._tuples = 0
         self._stop = threading.Event()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
@@ -68,6 +69,11 @@ class ResultListener:
     def tuples(self) -> int:
         """Tuples answered so far."""
         return self.arrivals[-1].tuples if self.arrivals else 0
+
+    @property
+    def generation(self) -> int:
+        """Which query answers, counted from 1."""
+        return self._chain.generation
 
     @property
     def resent(self) -> int:
@@ -118,24 +124,23 @@ class ResultListener:
             reader.close()
 
     def _take(self, record: LogRecord[bytes], now_s: float) -> None:
-        before = self._chain.tuples
         if not self._chain.take(ResultRecord(dict(record.headers), record.value)):
             if self._chain.gap is not None and not self.differences:
                 self.differences.append(self._chain.gap)
             return
-        if self._chain.tuples == before:
-            return
-        self._compare(record.value, before)
-        self.arrivals.append(Arrival(now_s, self._chain.tuples))
-
-    def _compare(self, value: bytes, before: int) -> None:
-        """Judge a record's rows."""
-        with pa.ipc.open_stream(io.BytesIO(value)) as stream:
+        with pa.ipc.open_stream(io.BytesIO(record.value)) as stream:
             table = stream.read_all()
+        if len(table):
+            self._compare(table)
+            self._tuples += len(table)
+            self.arrivals.append(Arrival(now_s, self._tuples))
+
+    def _compare(self, table: pa.Table) -> None:
+        """Judge a record's rows: a query that replaces another goes on where that one stopped."""
         seqs, keys = (_whole_numbers(table[name]) for name in ("seq", "key"))
-        wanted = np.arange(before, self._chain.tuples, dtype=np.int64)
+        wanted = np.arange(self._tuples, self._tuples + len(table), dtype=np.int64)
         if not (np.array_equal(seqs, wanted) and np.array_equal(keys, wanted)):
-            self._differs(len(wanted), f"expected the tuples {before} to {self._chain.tuples - 1} with their keys")
+            self._differs(len(wanted), f"expected the tuples {wanted[0]} to {wanted[-1]} with their keys")
             return
         answers = HeardAnswers(seqs, _whole_numbers(table["as_left"]), _whole_numbers(table["as_right"]))
         wrong = self._judge(answers)

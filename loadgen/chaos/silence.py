@@ -25,13 +25,16 @@ STALL_S = 180.0
 #: How long results are watched when Redis is gone: who is well is not known then.
 LOST_S = 10.0
 KAFKA, REDIS = "Kafka", "Redis"
+ALL = "all"
 
 
 class Strike(StrEnum):
-    """What is done: to a process of a service, to Kafka, and to Redis, last of all."""
+    """What is done: to a process of a service, to all of them, to Kafka, and to Redis, last of all."""
 
     KILL = "kill"
     STOP = "stop"
+    UPGRADE = "upgrade"
+    REPLACEMENT = "replacement"
     RESTART = "restart"
     LOSS = "loss"
 
@@ -87,6 +90,14 @@ class StruckServices(Protocol):
         """SIGCONT."""
         ...
 
+    def upgrade(self) -> None:
+        """Begin to put new processes in the place of all."""
+        ...
+
+    def replace_query(self) -> None:
+        """Begin to put another query in the place of the one that is served."""
+        ...
+
     def restart_kafka(self) -> float:
         """SIGKILL to the broker, and its start; seconds until a new client finds the results' end."""
         ...
@@ -108,10 +119,24 @@ class StruckServices(Protocol):
         ...
 
 
-def planned(
-    services: Sequence[str], kills: int, stops: int, restarts: int = 0, *, loses_redis: bool = False
-) -> list[PlannedStrike]:
-    """Faults in order: stops spread evenly among the kills, each kind round robin over the services; then servers."""
+@dataclass(frozen=True, slots=True)
+class StrikeCounts:
+    """How often each kind of fault comes."""
+
+    kills: int = 0
+    stops: int = 0
+    upgrades: int = 0
+    replacements: int = 0
+    restarts: int = 0
+    losses: int = 0
+
+
+def planned(services: Sequence[str], counts: StrikeCounts) -> list[PlannedStrike]:
+    """Faults in order: stops spread evenly among the kills, each kind round robin over the services.
+
+    Then what is done to all services, and to servers.
+    """
+    kills, stops = counts.kills, counts.stops
     total = kills + stops
     is_stop = [(number + 1) * stops // total > number * stops // total for number in range(total)]
     turns = {Strike.KILL: 0, Strike.STOP: 0}
@@ -120,8 +145,10 @@ def planned(
         kind = Strike.STOP if each else Strike.KILL
         strikes.append(PlannedStrike(kind, services[turns[kind] % len(services)]))
         turns[kind] += 1
-    strikes += [PlannedStrike(Strike.RESTART, KAFKA)] * restarts
-    return strikes + [PlannedStrike(Strike.LOSS, REDIS)] * loses_redis
+    strikes += [PlannedStrike(Strike.UPGRADE, ALL)] * counts.upgrades
+    strikes += [PlannedStrike(Strike.REPLACEMENT, ALL)] * counts.replacements
+    strikes += [PlannedStrike(Strike.RESTART, KAFKA)] * counts.restarts
+    return strikes + [PlannedStrike(Strike.LOSS, REDIS)] * counts.losses
 
 
 @dataclass(slots=True)
@@ -151,8 +178,8 @@ class SilenceRun:
             self.note(self._line(self.found[-1], len(strikes)))
 
     def _strike(self, strike: PlannedStrike) -> Silence:
-        is_server = strike.kind in (Strike.RESTART, Strike.LOSS)
-        process = strike.service if is_server else self.struck.speaker(strike.service)
+        is_one = strike.kind in (Strike.KILL, Strike.STOP)
+        process = self.struck.speaker(strike.service) if is_one else strike.service
         began_s = self.clock()
         own_s = self._carry_out(strike.kind, process)
         if strike.kind is not Strike.LOSS:
@@ -170,6 +197,10 @@ class SilenceRun:
             self.struck.stop(process)
             self._tend_for(self.stopped_s)
             self.struck.resume(process)
+        elif kind is Strike.UPGRADE:
+            self.struck.upgrade()
+        elif kind is Strike.REPLACEMENT:
+            self.struck.replace_query()
         elif kind is Strike.LOSS:
             self.struck.lose_redis()
             self._tend_for(LOST_S)

@@ -22,6 +22,8 @@ class SilenceOptions:
     kills: Annotated[int, typer.Option(min=0, help="How often a service is ended by SIGKILL.")] = 100
     stops: Annotated[int, typer.Option(min=0, help="How often a service is stopped by SIGSTOP.")] = 50
     stopped: Annotated[float, typer.Option(min=0.1, help="Seconds from SIGSTOP to SIGCONT.")] = 10.0
+    upgrades: Annotated[int, typer.Option(min=0, help="How often every process is replaced by a new one.")] = 0
+    replacements: Annotated[int, typer.Option(min=0, help="How often another query replaces the one served.")] = 0
     restarts: Annotated[int, typer.Option(min=0, help="How often Kafka is killed and started again.")] = 3
     redis: Annotated[bool, typer.Option(help="Whether Redis is killed for good, last of all.")] = True
     rate: Annotated[float, typer.Option(min=1, help="Rows a second.")] = 10_000.0

@@ -9,13 +9,14 @@ from pathlib import Path
 import orjson
 
 from loadgen.chaos.gaps import percentile
-from loadgen.chaos.silence import Silence, Strike
+from loadgen.chaos.silence import ALL, Silence, Strike
 
 #: What is promised of p99 and of the longest silence, in milliseconds: with standbys, and without for kills alone.
 P99_MS, MAX_MS, P99_ALONE_MS = 1_000, 1_500, 4_000
 #: And of Kafka's restart: the silence beyond the time that it takes itself.
 BEYOND_MS = 1_000
-ALL = "all"
+#: And of the longest silence around what an operator does.
+CHANGED_MS = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,8 @@ def bar(kind: Strike, *, has_standbys: bool) -> str:
     """What is promised of a kind of fault; of a restart of Kafka, of what is beyond its own time."""
     if kind is Strike.RESTART:
         return f"-, {BEYOND_MS:,}"
+    if kind in (Strike.UPGRADE, Strike.REPLACEMENT):
+        return f"-, {CHANGED_MS:,}"
     if has_standbys:
         return f"{P99_MS:,}, {MAX_MS:,}"
     return f"{P99_ALONE_MS:,}, -" if kind is Strike.KILL else "-"

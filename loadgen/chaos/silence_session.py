@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from loadgen import machine
 from loadgen.chaos.listener import ResultListener
 from loadgen.chaos.sampled import SampledAnswers
 from loadgen.chaos.seats import Seats
-from loadgen.chaos.silence import TEND_S, SilenceNotOver, SilenceRun, planned
+from loadgen.chaos.silence import TEND_S, SilenceNotOver, SilenceRun, StrikeCounts, planned
 from loadgen.chaos.silence_options import SilenceOptions
 from loadgen.chaos.silence_report import Exactness, SilenceOutcome, markdown, write
 from loadgen.chaos.ties import STREAM, TiedJoin
@@ -83,20 +85,24 @@ def _under_load(
     connection, sample = Connection(cluster.broker.bootstrap), SampledAnswers()
     load = Load(join.workload(), Arrivals(AT_ONCE), join.seed, rows=join.window, batch_rows=BATCH_ROWS_MAX)
     results = LogPartition(topic_name(join.name, Topic.RESULTS), 0)
-    ports = {name: service.port for name, service in served.services.items()}
+    versions = itertools.count(1)
+
+    def write_query() -> None:
+        served.plan.query_file.write_text(replace(join, version=next(versions)).text)
+
     seats = Seats(RedisStore(cluster.redis.url), join.name)
     with connection.opened() as log, ResultListener(log, results, sample) as listener:
         with OpenLoop(KafkaSender(connection), load.packets()) as filling:
-            loaded = LoadedServices(served.supervisor, ports, seats, filling, listener, asked.rate, cluster)
+            loaded = LoadedServices(served.supervisor, seats, filling, listener, asked.rate, cluster, write_query)
             console.print(f"filling the window with {join.window:,} rows", highlight=False)
             _drain(loaded, console)
         load = Load(join.workload(), Arrivals(asked.rate), join.seed, first=join.window)
         run = None
         with OpenLoop(KafkaSender(connection), load.packets()) as loop:
-            loaded = LoadedServices(served.supervisor, ports, seats, loop, listener, asked.rate, cluster, join.window)
+            loaded = replace(loaded, loop=loop, first=join.window)
             run = SilenceRun(loaded, asked.stopped, note=lambda text: console.print(text, highlight=False))
             services = loaded.services()
-            run.run(planned(services, asked.kills, asked.stops, asked.restarts, loses_redis=asked.redis))
+            run.run(planned(services, _counts(asked)))
             loop.stop()
             _drain(loaded, console)
         rows = join.window + loop.rows
@@ -110,6 +116,12 @@ def _under_load(
             [*listener.differences, *(f"tuple {seq} has other counts than the definition" for seq in wrong[:10])],
         )
     return SilenceOutcome(_about(asked, listener), asked.standbys, run.usual_ms, run.found, exactness)
+
+
+def _counts(asked: SilenceOptions) -> StrikeCounts:
+    return StrikeCounts(
+        asked.kills, asked.stops, asked.upgrades, asked.replacements, asked.restarts, losses=int(asked.redis)
+    )
 
 
 def _drain(loaded: LoadedServices, console: Console) -> None:

@@ -26,6 +26,7 @@ class TiedJoin:
     """The join `draw < draw AND cooling >= cooling` of readings whose columns have few distinct values.
 
     window, slide: of the join, in tuples; seed: of the rows
+    version: of the query: each has a meaning of its own and the same answers, as it filters by what all rows have
     """
 
     name: str
@@ -33,6 +34,7 @@ class TiedJoin:
     slide: int
     seed: int = 0
     values: int = VALUES
+    version: int = 0
 
     @property
     def text(self) -> str:
@@ -45,11 +47,15 @@ streams:
     key: {KEY}
 sql: |
   SELECT * FROM {STREAM} AS l JOIN {STREAM} AS r
-  ON l.draw < r.draw AND l.cooling >= r.cooling
+  ON l.draw < r.draw AND l.cooling >= r.cooling{self._filter}
   WINDOW AS (SLIDE INTERVAL '{self.slide}' ON '{self.window}')
 order: arrival
 output: count
 """
+
+    @property
+    def _filter(self) -> str:
+        return f"\n  WHERE l.draw > -{self.version} AND r.draw > -{self.version}" if self.version else ""
 
     def workload(self) -> LoadWorkload:
         """The rows as a load."""

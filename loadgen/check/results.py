@@ -21,6 +21,7 @@ from spojoin.model import Output
 I64 = NDArray[np.int64]
 
 FRAME, BEGIN, END, LAST = "spojoin-frame", "spojoin-begin", "spojoin-end", "spojoin-last"
+GENERATION = "spojoin-generation"
 #: Columns of names and keys, which have this type or that.
 AS_TEXT = ("stream", "key", "left_key", "right_key")
 #: SERIAL_COOKIE_NO_RUNCONTAINER and SERIAL_COOKIE of the Roaring format specification.
@@ -45,6 +46,9 @@ class Accepted(NamedTuple):
 class RecordChain:
     """Follows the chain of records from frame 0 on; `tuples` are answered so far, `resent` records were dropped.
 
+    A query that replaces another begins with a frame 0 of its own, behind a whole frame of the one before; `generation`
+    counts them. Positions of rows that it only reads again count as tuples, too.
+
     keeps: whether the records' values are kept, for `accepted`
     """
 
@@ -52,6 +56,7 @@ class RecordChain:
         self.tuples = 0
         self.gap: str | None = None
         self.resent = 0
+        self.generation = 1
         self._next = (0, 0)
         self._keeps = keeps
         self._values: list[bytes] = []
@@ -59,13 +64,19 @@ class RecordChain:
     def take(self, message: ResultRecord) -> bool:
         """Whether a record continues the chain, which is all that makes it count."""
         frame, begin, end = (int(message.headers[name]) for name in (FRAME, BEGIN, END))
-        if (frame, begin) == self._next:
+        generation = int(message.headers.get(GENERATION, b"1"))
+        if generation < self.generation:
+            self.resent += 1
+            return False
+        if generation > self.generation and (frame, begin, self._next[1]) == (0, 0, 0):
+            self.generation, self._next = generation, (0, 0)
+        if generation == self.generation and (frame, begin) == self._next:
             if self._keeps:
                 self._values.append(message.value)
             self._next = (frame + 1, 0) if message.headers[LAST] == b"1" else (frame, end)
             self.tuples += end - begin
             return True
-        if (frame, begin) < self._next:
+        if generation == self.generation and (frame, begin) < self._next:
             self.resent += 1
         elif self.gap is None:
             at, position = self._next

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -11,6 +13,7 @@ from loadgen.chaos.silence_options import SilenceOptions
 from loadgen.chaos.silence_session import measure
 from loadgen.chaos.soak_options import SoakOptions
 from loadgen.chaos.soak_session import soak_services
+from loadgen.chaos.ties_served import LoadedServices
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
@@ -26,6 +29,28 @@ def test_a_standby_takes_over_servers_are_struck_and_the_silence_is_measured(tmp
     assert kafka["own_ms"] > 0
     assert redis["process"] == "Redis"
     assert all(fault["gap_ms"] > 0 for fault in found["faults"])
+
+
+@pytest.mark.parametrize(("packing", "standbys"), [("apart", False), ("together", False), ("router+sink", True)])
+def test_an_upgrade_of_all_is_exact_also_where_new_processes_are_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: str, standbys: bool
+) -> None:
+    begin, killed = LoadedServices.upgrade, []
+
+    def upgrade(services: LoadedServices) -> None:
+        begin(services)
+        for name, coming in services.supervisor._coming.items():
+            if name != "sink" or not killed:
+                time.sleep(0.3)
+                coming.process.kill()
+                killed.append(name)
+
+    monkeypatch.setattr(LoadedServices, "upgrade", upgrade)
+    asked = SilenceOptions(packing, standbys, 0, 0, upgrades=2, restarts=0, redis=False, rate=500.0, window=2_000)
+    assert measure(replace(asked, output=tmp_path)) == 0
+    found = orjson.loads((tmp_path / "silence.json").read_bytes())
+    assert [fault["kind"] for fault in found["faults"]] == ["upgrade", "upgrade"]
+    assert len(killed) > 1
 
 
 def test_a_short_soak_passes(tmp_path: Path) -> None:

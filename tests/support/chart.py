@@ -115,10 +115,11 @@ def _value(entry: Manifest) -> str:
 
 
 def pods(documents: Iterable[Manifest]) -> dict[str, Pod]:
-    """Everything that makes pods, by component."""
-    found = list(_pods(documents))
-    by_component = {pod.component: pod for pod in found}
-    assert len(by_component) == len(found), "two of a component"
+    """Everything that makes pods, by component; of mutable joiners, which have one each, the first."""
+    by_component: dict[str, Pod] = {}
+    for pod in _pods(documents):
+        assert pod.component not in by_component or "joiner" in pod.labels, "two of a component"
+        by_component.setdefault(pod.component, pod)
     return by_component
 
 

@@ -224,8 +224,8 @@ podAntiAffinity:
       podAffinityTerm:
         topologyKey: kubernetes.io/hostname
         labelSelector: {{ include "spojoin.bothSelector" $both | nindent 10 }}
-        {{- if and .process.index (semverCompare ">=1.31.0-0" .root.Capabilities.KubeVersion.Version) }}
-        matchLabelKeys: [apps.kubernetes.io/pod-index]
+        {{- if and (or .process.index .joiner) (semverCompare ">=1.31.0-0" .root.Capabilities.KubeVersion.Version) }}
+        matchLabelKeys: [{{ if .joiner }}joiner{{ else }}apps.kubernetes.io/pod-index{{ end }}]
         {{- end }}
 {{- end }}
 {{- end }}
@@ -264,6 +264,9 @@ topologySpreadConstraints:
 metadata:
   labels:
     {{- include "spojoin.labels" . | nindent 4 }}
+    {{- with .joiner }}
+    joiner: {{ . | quote }}
+    {{- end }}
     {{- with .root.Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
   annotations:
     checksum/query: {{ include "spojoin.queryDigest" .root }}
@@ -291,8 +294,11 @@ spec:
         {{- include "spojoin.variables" (dict "instance" "b") | nindent 8 }}
         {{- end }}
         {{- if has "pojoin" .process.roles }}
-        # A removed worker continues until no frame waits for it.
-        - {name: SPOJOIN_DRAIN_MS, value: {{ mul 1000 (min 10 (max 1 (sub .root.Values.terminationGracePeriodSeconds 10))) | quote }}}
+        # A removed worker continues until no frame waits for it; in an upgrade, while other pods start.
+        - {name: SPOJOIN_DRAIN_MS, value: {{ mul 1000 (min 20 (max 1 (sub .root.Values.terminationGracePeriodSeconds 10))) | quote }}}
+        {{- end }}
+        {{- with .joiner }}
+        - {name: SPOJOIN_JOINER, value: {{ . | quote }}}
         {{- end }}
         {{- with .process.index }}
         - name: {{ . }}

@@ -58,7 +58,7 @@
 {{- define "spojoin.processes" -}}
 {{- $inside := include "spojoin.workersInside" . | int }}
 {{- range include "spojoin.groups" . | fromYamlArray }}
-{{- $index := dict "mutable" "SPOJOIN_JOINER" "pojoin" "SPOJOIN_WORKER" }}
+{{- $index := dict "pojoin" "SPOJOIN_WORKER" }}
 {{- $numbered := and (hasKey $index .name) (dict "index" (get $index .name) "start" 0) }}
 - {{ merge (dict) . ($numbered | default dict) | toJson }}
 {{- end }}
@@ -67,7 +67,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* Whether joiners or workers are numbered pods: those need the controller. */}}
+{{- /* Whether workers are numbered pods: those need the controller. */}}
 {{- define "spojoin.isNumbered" -}}
 {{- $found := false }}
 {{- range include "spojoin.processes" . | fromYamlArray }}{{ if .index }}{{ $found = true }}{{ end }}{{ end }}

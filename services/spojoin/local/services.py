@@ -89,6 +89,13 @@ def _service(deployment: Deployment, name: str, module: str, own: Mapping[str, s
     return Service(name, [sys.executable, "-m", module, *names], port, _environment(deployment, {**place, **own}))
 
 
+def renewed(service: Service, settings: Mapping[str, str]) -> Service:
+    """Another process of a service, beside the one that there is, with further settings."""
+    port = free_port()
+    named = {f"{ENV_PREFIX}{name.upper()}": value for name, value in {**settings, "metrics_port": str(port)}.items()}
+    return replace(service, port=port, environment={**service.environment, **named})
+
+
 def page_of(deployment: Deployment) -> Service:
     """The process that serves the query's page on a free port of this machine."""
     port = free_port()

@@ -87,6 +87,8 @@ class Supervisor:
         self._restarts_max = restarts_max
         self._notice = notice
         self._running: dict[str, _Running] = {}
+        self._coming: dict[str, _Running] = {}
+        self._leaving: dict[subprocess.Popen[bytes], float] = {}
         self.stop_timeout_s = STOP_TIMEOUT_S
 
     def start(self, services: Sequence[Service]) -> None:
@@ -117,9 +119,43 @@ class Supervisor:
             if waiting:
                 time.sleep(POLL_S)
 
+    def renew(self, services: Sequence[Service]) -> None:
+        """Start each beside the process that has its name, as an upgrade does; `tend` puts it in that one's place."""
+        for service in services:
+            log = self._logs / f"{service.name}.log"
+            self._coming[service.name] = _Running(service, self._launch(service, log), log)
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether no process waits to take another's place, and none is about to end."""
+        return not (self._coming or self._leaving)
+
+    def services(self) -> dict[str, Service]:
+        """What runs, by name."""
+        return {name: running.service for name, running in self._running.items()}
+
     def tend(self) -> None:
         """Restart what has ended by itself; raises ServiceError where that has happened too often."""
-        for name, running in self._running.items():
+        self._go_on_renewing()
+        self._restart(self._coming)
+        self._restart({name: each for name, each in self._running.items() if name not in self._coming})
+
+    def _go_on_renewing(self) -> None:
+        """Who is ready takes the place; who had it is asked to end, and made to where that takes too long."""
+        for name in [name for name, coming in self._coming.items() if is_ready(coming.service.port)]:
+            before, self._running[name] = self._running[name], self._coming.pop(name)
+            before.process.terminate()
+            self._leaving[before.process] = time.monotonic() + self.stop_timeout_s
+            self._notice(name, "renewed")
+        for process, deadline in list(self._leaving.items()):
+            if time.monotonic() > deadline:
+                process.kill()
+            if process.poll() is not None:
+                self._children.forget(process)
+                del self._leaving[process]
+
+    def _restart(self, services: Mapping[str, _Running]) -> None:
+        for name, running in services.items():
             status = running.process.poll()
             if status is None:
                 continue
@@ -143,14 +179,16 @@ class Supervisor:
 
     def stop(self) -> None:
         """Ask all to end at once, wait for them together, kill what is left."""
-        processes = [running.process for running in self._running.values()]
+        running = [*self._running.values(), *self._coming.values()]
+        processes = [*(each.process for each in running), *self._leaving]
         for process in processes:
             process.terminate()
         deadline = time.monotonic() + self.stop_timeout_s
         for process in processes:
             _wait_or_kill(process, deadline)
             self._children.forget(process)
-        self._running.clear()
+        for kept in (self._running, self._coming, self._leaving):
+            kept.clear()
 
     def __enter__(self) -> Self:
         return self

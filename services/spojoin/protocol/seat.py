@@ -19,9 +19,10 @@ class Seat:
 
     instance: its name among the service's instances; life: distinguishes its restarts
     patience_ms: how long the speaker may be silent; its last beat may be an interval, a fifth of that, old by then
+    is_heir: whether it may follow an earlier life of its instance at once; not if a later one has fenced it
     """
 
-    def __init__(self, service: str, instance: str, life: str, patience_ms: float) -> None:
+    def __init__(self, service: str, instance: str, life: str, patience_ms: float, *, is_heir: bool = True) -> None:
         self._service = service
         self._instance = instance
         self._life = life
@@ -29,7 +30,7 @@ class Seat:
         self._next_ms: float | None = None
         self._awaits_echo = False
         self._echoes = 0
-        self._has_claimed = False
+        self._has_claimed = not is_heir
         self._term = 0
         self._holder = ("", "")
 

@@ -25,11 +25,14 @@ from spojoin.protocol.seat import Seat
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Batch, Part, Partial, Presence, Record, Result, Rows, Run
 
+#: What an instance without a seat keeps before it speaks: there may be nobody else, and memory has an end.
+UNSAID_MAX = 64
+
 
 class Standby(Machine):
-    """An instance of a service. `partition` is where its service's beats are."""
+    """An instance of a service. `partition` is where its service's beats are; without a seat there are none."""
 
-    def __init__(self, machine: Machine, seat: Seat, partition: int) -> None:
+    def __init__(self, machine: Machine, seat: Seat | None, partition: int = 0) -> None:
         self.machine = machine
         self._seat = seat
         self._partition = partition
@@ -52,12 +55,15 @@ class Standby(Machine):
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Give a record to the machine; hear who speaks."""
         if isinstance(record, Presence):
-            self._seat.hear(record)
-            yield from self._follow_seat()
+            if self._seat is not None:
+                self._seat.hear(record)
+                yield from self._follow_seat(self._seat)
             return
         if isinstance(record, Batch):  # results may be out before it is: who made it may have searched it at once
             self._unsaid = deque(emit for emit in self._unsaid if not _is_made(emit.record, record))
         yield from self._said(self.machine.on_record(topic, partition, offset, record))
+        if self._seat is None and len(self._unsaid) > UNSAID_MAX:
+            yield from self._speak()
 
     def _said(self, actions: Iterator[Action]) -> Iterator[Action]:
         for action in actions:
@@ -68,24 +74,31 @@ class Standby(Machine):
 
     # -- the seat
 
-    def _follow_seat(self) -> Iterator[Action]:
-        if self._speaks and not self._seat.is_mine:
+    def _follow_seat(self, seat: Seat) -> Iterator[Action]:
+        if self._speaks and not seat.is_mine:
             self._speaks = False
-        elif self._seat.is_mine and not self._speaks:
+        elif seat.is_mine and not self._speaks:
+            yield from self._speak()
+            yield from self.machine.on_chosen()
+
+    def _speak(self) -> Iterator[Action]:
+        if not self._speaks:
             self._speaks = True
             yield TakeOver()
             while self._unsaid:
                 yield self._unsaid.popleft()
-            yield from self.machine.on_chosen()
 
     def on_caught_up(self) -> Iterator[Action]:
-        """From now on this instance may speak, when it has the seat."""
+        """From now on this instance may speak, when it has the seat; where there is none, it does."""
         self._is_caught_up = True
         yield from self._said(self.machine.on_caught_up())
+        if self._seat is None:
+            yield from self._speak()
+            yield from self.machine.on_chosen()
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
         """Beat, and let the machine go on."""
-        beat = self._seat.beat(now_ms) if self._is_caught_up else None
+        beat = self._seat.beat(now_ms) if self._seat is not None and self._is_caught_up else None
         if beat is not None:
             yield Emit(Topic.PRESENCE, self._partition, beat)
         yield from self._said(self.machine.on_time(now_ms))
@@ -122,7 +135,7 @@ class Standby(Machine):
 class InputStandby(Standby, InputThrough):
     """An instance of the service that takes the users' rows; a silent one has not claimed the log."""
 
-    def __init__(self, machine: InputMachine, seat: Seat, partition: int) -> None:
+    def __init__(self, machine: InputMachine, seat: Seat | None, partition: int = 0) -> None:
         super().__init__(machine, seat, partition)
         self._inputs = machine
 
@@ -139,7 +152,7 @@ class InputStandby(Standby, InputThrough):
         yield from self._said(self._inputs.on_table(version))
 
 
-def standby_of(machine: Machine, seat: Seat, partition: int) -> Standby:
+def standby_of(machine: Machine, seat: Seat | None, partition: int = 0) -> Standby:
     """One instance of a service that may have several."""
     if isinstance(machine, InputMachine):
         return InputStandby(machine, seat, partition)

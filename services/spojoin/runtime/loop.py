@@ -1,7 +1,7 @@
 """The loop that runs any machine over the ports; one step at a time, so that tests turn it by hand.
 
-L1  A transactional writer is registered first: it fences zombies and ends their transactions, so that everything read
-    from then on is final.
+L1  A transactional writer of which there may be one alone is registered when the machine takes over (L8): it fences
+    the one before and ends its transactions, so that everything read from then on is final.
 L2  The result position at the start is read from the tail of the results topic, never from the store.
 L3  Inputs are read from their earliest retained records; where they end now is what "caught up" means.
 L4  Results count towards the result position when they are readable, not when they are appended.
@@ -9,8 +9,8 @@ L5  After a retryable failure, machine, readers and writer are thrown away; a ne
 L6  A record that can't be decoded ends the service: skipping it would lose results.
 L7  A machine may have a topic read again; until that is done the service is not ready. A machine that others wait for
     continues for a while when it is asked to end.
-L8  Where a service has several instances, one speaks: when it takes over, it registers its writers, and then learns how
-    far results are out.
+L8  Of a service's instances one speaks: when it takes over, it registers its writers, and then learns how far results
+    are out. A service that starts has read the log by then, so whoever spoke before speaks meanwhile.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class LoopSpec:
     `transactional_ids` are those of the topics that are written in transactions. `tick_ms` is the time between
     `on_time` calls while nothing else happens. `parse` is given where the machine takes the users' inputs, `table`
     where the query joins with a table, too.
-    `presence` is the partition of its service's beats, where there are several instances.
+    `presence` is the partition of its service's beats, where there are several instances. `takes_over`: the machine
+    says when it speaks; else it does from the start.
     `result_position_ms` is how often the store is asked. `credits_frames` is how far a router may be ahead of the
     results. `drain_ms` is how long a machine that others wait for continues when it is asked to end. `fingerprint` is
     that of the query's meaning; 0 compares none.
@@ -84,6 +85,7 @@ class LoopSpec:
     table: Callable[[], TableReading] | None = None
     fingerprint: int = 0
     presence: int | None = None
+    takes_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,7 @@ class Loop:
         mode = WriteMode(is_json=spec.is_json, row_form=spec.row_form, result_key=spec.result_key)
         place = spec.topics, world.metrics, world.clock
         departures = Departures(world.log, spec.edge, spec.transactional_ids, place, mode)
-        if spec.presence is None:
+        if not spec.takes_over:
             departures.open()
         return departures
 
@@ -389,7 +391,7 @@ class Loop:
             self._is_caught_up = True
             give_back()
             self._perform(self._machine.on_caught_up())
-            if self._spec.presence is None:
+            if not self._spec.takes_over:
                 self._perform(self._machine.on_chosen())
         elif not self._world.health.is_ready:
             self._check_ready()

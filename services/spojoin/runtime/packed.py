@@ -70,15 +70,26 @@ def packed(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> 
     )
 
 
-def instance_of(wiring: Wiring, settings: Settings) -> MachineFactory:
-    """Makes the machine of one of a service's instances."""
+def instance_of(wiring: Wiring, settings: Settings, *, is_heir: bool = True) -> MachineFactory:
+    """Makes the machine of one of a service's instances; without standbys of one that takes the place of another.
+
+    is_heir: as for `Seat`
+    """
     service, instance, patience_ms = wiring.service, settings.instance, settings.patience_ms
 
     def machine(result_position: ResultPosition) -> Machine:
-        seat = Seat(service, instance, uuid.uuid4().hex, patience_ms)
-        return standby_of(wiring.machine_factory(result_position), seat, presence_partition(service))
+        made = wiring.machine_factory(result_position)
+        if not settings.standbys:
+            return standby_of(made, None)
+        seat = Seat(service, instance, uuid.uuid4().hex, patience_ms, is_heir=is_heir)
+        return standby_of(made, seat, presence_partition(service))
 
     return machine
+
+
+def takes_over(roles: Iterable[Role], settings: Settings) -> bool:
+    """Whether a process of these roles waits for its turn to speak: one of several, or of whom one alone may write."""
+    return settings.standbys or not {Role.ROUTER, Role.SINK}.isdisjoint(roles)
 
 
 def _instances(role: Role, settings: Settings) -> Iterator[Settings]:

@@ -31,7 +31,7 @@ from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
 from spojoin.runtime.memory import limit_arenas, loaded_objects_spared
-from spojoin.runtime.packed import alone, edge_with, instance_of, packed
+from spojoin.runtime.packed import alone, edge_with, instance_of, packed, takes_over
 from spojoin.runtime.settings import ENV_PREFIX, Settings, load_settings
 from spojoin.runtime.topics import Topics
 from spojoin.runtime.wiring import Wire, Wiring
@@ -47,6 +47,9 @@ EXIT_DONE, EXIT_CONFIGURATION, EXIT_STOPPED, EXIT_FENCED = 0, 2, 3, 4
 
 #: between lives of a machine; doubled from the first to the last while nothing gets better
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.1, 5.0
+
+#: how long one that was fenced waits to be asked to end: until then nobody starts it again, to fence the other
+FENCED_S = 20
 
 #: how often services look for another generation, and ask for the first announcement
 GENERATION_MS, ANNOUNCEMENT_S = 2_000.0, 0.1
@@ -137,7 +140,10 @@ def _serve(roles: tuple[Role, ...], query: Query, settings: Settings, wire: Call
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a service does: roles of a query, with its settings, over its ports."""
+    """What a service does: roles of a query, with its settings, over its ports.
+
+    was_fenced: whether another instance has taken the place of this process before
+    """
 
     roles: tuple[Role, ...]
     query: Query
@@ -145,11 +151,13 @@ class Charge:
     wire: Callable[[Serving], Wiring]
     world: Surroundings
     office: Office
+    was_fenced: bool = False
 
     def spec(self, serving: Serving) -> LoopSpec:
         """How the loop runs a generation."""
         wiring, settings = self.wire(serving), self.settings
         edge, presence = edge_with(self.roles, settings), None
+        waits = takes_over(self.roles, settings)
         if settings.standbys:
             edge = replace(with_standbys(edge), writes=(*edge.writes, Topic.PRESENCE))
             presence = presence_partition(wiring.service)
@@ -158,7 +166,10 @@ class Charge:
             edge=edge,
             presence=presence,
             topics=Topics.of(serving.query, settings.workers_max, settings.input_topics, serving.generation),
-            machine_factory=instance_of(wiring, settings) if settings.standbys else wiring.machine_factory,
+            machine_factory=(
+                instance_of(wiring, settings, is_heir=not self.was_fenced) if waits else wiring.machine_factory
+            ),
+            takes_over=waits,
             transactional_ids=self._transactional_ids(),
             is_json=settings.results_format == "json",
             row_form=wiring.row_form,
@@ -241,14 +252,28 @@ def _supervise(charge: Charge, stop: threading.Event) -> None:
         try:
             _serve_generation(charge, stop)
         except (Retryable, Fenced) as error:
-            if isinstance(error, Fenced) and not charge.settings.standbys:
-                raise
+            if isinstance(error, Fenced):
+                charge = replace(charge, was_fenced=True)
+                if not charge.settings.standbys:
+                    _await_end(error, health, stop)
+                    continue
             backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
             health.is_ready, health.waits_for = False, str(error)
             charge.world.metrics.retries.labels(type(error).__name__).inc()
             _log.warning("starting over", reason=str(error), wait_s=backoff_s)
             stop.wait(backoff_s)
             health.tick()
+
+
+def _await_end(error: Fenced, health: Health, stop: threading.Event) -> None:
+    """Another instance has taken over: in an upgrade, by whoever then asks this one to end. Else it ends by itself."""
+    health.is_ready, health.waits_for = False, str(error)
+    _log.warning("another instance has taken over", reason=str(error))
+    for _ in range(FENCED_S):
+        if stop.wait(1.0):
+            return
+        health.tick()
+    raise error
 
 
 def _serve_generation(charge: Charge, stop: threading.Event) -> None:

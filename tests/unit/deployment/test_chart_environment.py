@@ -49,8 +49,8 @@ NUMBER = "metadata.labels['apps.kubernetes.io/pod-index']"
 SCALING = {"SPOJOIN_AUTOSCALE": "false", "SPOJOIN_SCALE_MIN": "1", "SPOJOIN_SCALE_MAX": "8"}
 #: Of one component alone.
 OWN = {
-    "mutable": {"SPOJOIN_JOINER": NUMBER},
-    "pojoin": {"SPOJOIN_WORKER": NUMBER, "SPOJOIN_DRAIN_MS": "10000"},
+    "mutable": {"SPOJOIN_JOINER": "0"},
+    "pojoin": {"SPOJOIN_WORKER": NUMBER, "SPOJOIN_DRAIN_MS": "20000"},
     "controller": {"SPOJOIN_STATEFULSET": "demo-spojoin-pojoin", "SPOJOIN_NAMESPACE": "joins"} | SCALING,
     "page": {"SPOJOIN_PAGE_HOST": "0.0.0.0", "SPOJOIN_PAGE_PORT": "8080"},
 }
@@ -113,7 +113,7 @@ def test_programs_accept_their_variables(monkeypatch, example, component):
     settings = load_page_settings().service if component == "page" else load_settings()
     assert settings.bootstrap_servers == EVERYWHERE[example]["SPOJOIN_BOOTSTRAP_SERVERS"]
     assert (settings.joiner, settings.worker) == (
-        3 if component == Role.MUTABLE else None,
+        0 if component == Role.MUTABLE else None,
         3 if component == Role.POJOIN else None,
     )
     assert settings.kafka == (PROPERTIES if example in LOGINS else {})

@@ -38,7 +38,9 @@ def test_a_workload_chooses_its_own_pods(example):
     for name, pod in pods(found).items():
         assert pod.owner["metadata"]["labels"][f"{PREFIX}component"] == name
         if pod.kind in ("Deployment", "StatefulSet"):
-            assert chosen(pod.owner["spec"]["selector"]["matchLabels"], found) == {name}
+            selected = pod.owner["spec"]["selector"]["matchLabels"]
+            assert chosen(selected, found) == {name}
+            assert selected.get("joiner") == ("0" if name == "mutable" else None), "one number's pods alone"
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -46,7 +48,8 @@ def test_a_selector_survives_version_changes(example):
     """Kubernetes forbids changes to a workload's selector."""
     for pod in pods(manifests(example)).values():
         if pod.kind in ("Deployment", "StatefulSet"):
-            selector = pod.owner["spec"]["selector"]["matchLabels"]
+            selector = dict(pod.owner["spec"]["selector"]["matchLabels"])
+            selector.pop("joiner", None)
             assert selector.keys() == {f"{PREFIX}name", f"{PREFIX}instance", f"{PREFIX}component"}
 
 

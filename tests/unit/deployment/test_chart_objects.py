@@ -12,7 +12,7 @@ BUDGETED = "logical-and mutable permutation pojoin router sink"
 #: By kind, the suffixes of the names after the release's full name; "" is the full name itself.
 ALWAYS = {
     "ConfigMap": "check-query query",
-    "Deployment": "controller logical-and page permutation predictor router sink",
+    "Deployment": "controller logical-and mutable-0 mutable-1 page permutation predictor router sink",
     "Job": "check-query",
     "NetworkPolicy": f"check-query page {ROLES}",
     "PodDisruptionBudget": BUDGETED,
@@ -20,7 +20,7 @@ ALWAYS = {
     "RoleBinding": "controller",
     "Service": "metrics page",
     "ServiceAccount": ["", "controller"],
-    "StatefulSet": "mutable pojoin",
+    "StatefulSet": "pojoin",
 }
 MORE = {
     "demo": {

@@ -54,7 +54,7 @@ def test_each_group_is_a_process_that_the_program_accepts(monkeypatch, packing, 
     for component, pod in found.items():
         verb, name = pod.container["args"]
         assert (verb, parse_group(name)) == ("service", wanted[component])
-        assert pod.kind == ("StatefulSet" if component in ("mutable", "pojoin") else "Deployment")
+        assert pod.kind == ("StatefulSet" if component == "pojoin" else "Deployment")
         with monkeypatch.context() as context:
             for variable, value in pod.variables.items():
                 context.setenv(variable, "3" if value.startswith("metadata.") else value)

@@ -60,7 +60,7 @@ def rules(documents, component):
 
 
 WORKERS = f"{FULLNAME}-pojoin"
-HELD = [f"{FULLNAME}-{role}-{number}" for role, count in (("mutable", 2), ("pojoin", 8)) for number in range(count)]
+HELD = [f"{FULLNAME}-pojoin-{number}" for number in range(8)]
 LOOKS = {
     ("apps", "statefulsets", "get", WORKERS),
     ("", "events", "create"),

@@ -77,7 +77,8 @@ def test_the_two_instances_prefer_different_nodes(settings):
             assert term["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
             assert selected(term["podAffinityTerm"]["labelSelector"], pods(documents)) == {name, f"{name}-b"}
             # Of numbered pods, those of one number.
-            keys = ["apps.kubernetes.io/pod-index"] if pod.kind == "StatefulSet" else None
+            by_kind = {"StatefulSet": ["apps.kubernetes.io/pod-index"]}
+            keys = ["joiner"] if name == "mutable" else by_kind.get(pod.kind)
             assert term["podAffinityTerm"].get("matchLabelKeys") == keys
     assert "affinity" not in pods(documents)["page"].spec
 
@@ -142,7 +143,7 @@ def test_the_controller_lets_the_standbys_follow_the_workers():
     }
     assert rules["statefulsets", "get"] == sets
     assert rules["statefulsets/scale", "patch"] == sets[1:]
-    assert "demo-spojoin-mutable-b-1" in rules["pods", "delete"]
+    assert "demo-spojoin-pojoin-b-1" in rules["pods", "delete"]
     scaled = named(manifests("demo", "standbys=1", "controller.autoscale.enabled=true"), "Role", "controller")["rules"]
     assert sets in [each["resourceNames"] for each in scaled if each["resources"] == ["statefulsets/scale"]]
 

@@ -73,11 +73,11 @@ def test_the_values_set_the_number_of_joiners_whatever_the_query(tmp_path, repli
     for name in HARD_TO_COUNT:
         (tmp_path / "query.yaml").write_text(SAMPLES[name])
         found = documents(tmp_path / "query.yaml", f"mutable.replicas={replicas}")
-        (joiners,) = [d for d in found if d["kind"] == "StatefulSet" and d["metadata"]["name"].endswith("-mutable")]
-        variables = {e["name"]: e.get("value") for e in joiners["spec"]["template"]["spec"]["containers"][0]["env"]}
-        assert joiners["spec"]["replicas"] == replicas
-        assert variables["SPOJOIN_JOINERS"] == str(replicas)
-        assert "SPOJOIN_JOINER" in variables
+        joiners = [d for d in found if d["kind"] == "Deployment" and "-mutable-" in d["metadata"]["name"]]
+        assert len(joiners) == replicas
+        for number, joiner in enumerate(joiners):
+            variables = {e["name"]: e.get("value") for e in joiner["spec"]["template"]["spec"]["containers"][0]["env"]}
+            assert (variables["SPOJOIN_JOINERS"], variables["SPOJOIN_JOINER"]) == (str(replicas), str(number))
 
 
 def test_templates_read_no_sql(tmp_path, demo):

@@ -112,6 +112,38 @@ def test_a_killed_service_restarts_a_limited_number_of_times(children, tmp_path)
             supervisor.tend()
 
 
+def tended(supervisor, condition):
+    wait_until(lambda: (supervisor.tend(), condition())[1])
+
+
+def test_a_new_process_takes_the_place_when_it_is_ready_and_the_old_one_ends_then(children, tmp_path):
+    with Supervisor(children, tmp_path) as supervisor:
+        supervisor.start([stub("one", READY_AFTER_START)])
+        supervisor.wait_ready()
+        old = supervisor.pids()["one"]
+        supervisor.renew([stub("one", NEVER_READY)])
+        supervisor.tend()
+        assert not supervisor.is_renewed
+        assert supervisor.pids()["one"] == old
+        coming = stub("one", READY_AFTER_START)
+        supervisor.renew([coming])
+        tended(supervisor, lambda: supervisor.is_renewed)
+        assert supervisor.services() == {"one": coming}
+        assert not is_alive(old)
+
+
+def test_a_new_process_that_is_killed_before_it_is_ready_is_started_again(children, tmp_path):
+    with Supervisor(children, tmp_path, restarts_max=1) as supervisor:
+        supervisor.start([stub("one", READY_AFTER_START)])
+        supervisor.wait_ready()
+        old = supervisor.pids()["one"]
+        supervisor.renew([stub("one", READY_AFTER_START)])
+        supervisor._coming["one"].process.kill()
+        supervisor._coming["one"].process.wait()
+        tended(supervisor, lambda: supervisor.is_renewed)
+        assert supervisor.pids()["one"] != old
+
+
 def kill(supervisor):
     (running,) = supervisor._running.values()
     running.process.kill()

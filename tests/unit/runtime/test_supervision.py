@@ -92,18 +92,58 @@ def test_a_new_life_starts_at_the_current_result_position():
     assert [m.start for m in bench.machines] == [ResultPosition(0, 0), ResultPosition(2, 0)]
 
 
-def test_a_fenced_service_ends():
-    bench = Bench(Role.SINK)
+class FencedSink(Bench):
+    """A sink that is fenced, by another instance that takes its place, before it writes its second result."""
 
-    def take_over(_: object) -> list:
-        bench.log.writer(transactional_id("q", "sink"))
-        return emits(Topic.RESULTS, result(0, 0, 4))
+    def __init__(self) -> None:
+        super().__init__(Role.SINK)
+        self.prepare = lambda machine: setattr(machine, "answer", self.answer)
+        self.append(FRAMES, barrier(0))
 
-    bench.prepare = lambda m: setattr(m, "answer", take_over)
-    bench.append(FRAMES, barrier(0))
+    def answer(self, record) -> list:
+        return emits(Topic.RESULTS, result(record.epoch, 0, 4))
+
+    def is_fenced(self) -> bool:
+        """Take its place as soon as its first result is out; whether it knows."""
+        if len(self.log.records(RESULTS)) == 1 and len(self.log.records(FRAMES)) == 1:
+            self.log.writer(transactional_id("q", "sink"))
+            self.append(FRAMES, barrier(1))
+        return "newer" in self.health.waits_for and not self.health.is_ready
+
+
+def test_a_fenced_service_ends_where_nobody_asks_it_to():
+    bench = FencedSink()
+    stop = StopAfter(lambda: bench.is_fenced() and False)
     with pytest.raises(Fenced):
-        service._supervise(bench.charge(), StopAfter(lambda: False))
+        service._supervise(bench.charge(), stop)
     assert len(bench.machines) == 1
+    assert stop.waits == [1.0] * service.FENCED_S
+
+
+def test_a_fenced_service_waits_to_be_asked_to_end():
+    """So nothing starts it anew, to fence the instance that has taken its place in an upgrade."""
+    bench = FencedSink()
+    stop = StopAfter(bench.is_fenced)
+    service._supervise(bench.charge(), stop)
+    assert len(bench.machines) == 1
+    assert stop.waits == [1.0]
+    assert value_of(bench.metrics.fenced) == 0
+
+
+def test_a_service_that_starts_lets_the_one_before_it_speak_until_it_has_read_the_log():
+    bench = FencedSink()
+    before = bench.log.writer(transactional_id("q", "sink"))
+
+    def speak() -> None:
+        before.append(PARTIALS, b"")
+        before.flush(1.0)
+
+    prepare = bench.prepare
+    bench.prepare = lambda machine: (prepare(machine), speak())
+    service._supervise(bench.charge(), StopAfter(lambda: bool(bench.log.records(RESULTS))))
+    assert len(bench.log.records(PARTIALS)) == 1
+    with pytest.raises(Fenced):
+        speak()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -52,7 +52,7 @@ class Cluster(Protocol):
         ...
 
     def leaving(self) -> list[LeavingPod]:
-        """The pods of joiners and workers that are being deleted; none where the cluster does not say."""
+        """The pods of workers that are being deleted; none where the cluster does not say."""
         ...
 
     def replace(self, pod: LeavingPod) -> None:

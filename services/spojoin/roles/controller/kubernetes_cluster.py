@@ -22,8 +22,8 @@ TIMEOUT_S = 10.0
 COMPONENT = "spojoin-controller"
 #: Where the first instance of a StatefulSet's pod is followed by a second one, its name says so.
 STANDBY = "-b"
-#: The label and its values by which the pods of joiners and workers are found.
-NUMBERED = "app.kubernetes.io/component in (mutable, mutable-b, pojoin, pojoin-b)"
+#: The label and its values by which the pods of workers are found.
+NUMBERED = "app.kubernetes.io/component in (pojoin, pojoin-b)"
 #: Why Kubernetes deletes a pod whose node has a taint that the pod doesn't tolerate, or not for longer.
 TAINTED = "DeletionByTaintManager"
 
@@ -90,7 +90,7 @@ class KubernetesCluster:
         )
 
     def leaving(self) -> list[LeavingPod]:
-        """Pods of joiners and workers with a time to end. What can't be listed is logged and holds nothing up."""
+        """Pods of workers with a time to end. What can't be listed is logged and holds nothing up."""
         try:
             found = self._attempt(
                 "list",
@@ -156,7 +156,7 @@ class KubernetesCluster:
 
 def _leaving(pods: Sequence[client.V1Pod], release: str) -> Iterator[LeavingPod]:
     """Those of one release; its name is in front of the pods'."""
-    pattern = re.compile(rf"{re.escape(release)}-(mutable|pojoin)({STANDBY})?-([0-9]+)")
+    pattern = re.compile(rf"{re.escape(release)}-(pojoin)({STANDBY})?-([0-9]+)")
     for pod in pods:
         about = pod.metadata or client.V1ObjectMeta()
         named = pattern.fullmatch(about.name or "")

@@ -1,6 +1,6 @@
 """Pods with a number that a lost node holds: Kubernetes starts no second one of a name while the first may still run.
 
-Here it may: whatever two instances of a joiner or a worker say is the same, and counts once (rule P11). So a pod that
+Here it may: whatever two instances of a worker say is the same, and counts once (rule P11). So a pod that
 is being deleted is replaced as soon as nobody will end it.
 """
 

@@ -68,6 +68,21 @@ def test_what_the_judge_rejects_is_counted():
         assert "tuple 6" in listener.differences[0]
 
 
+def of_generation(number, headers):
+    return [*headers, ("spojoin-generation", b"%d" % number)]
+
+
+def test_a_query_that_replaces_another_goes_on_behind_its_last_frame_with_frames_of_its_own():
+    """Rows that it only reads again have positions, but no answers."""
+    again = of_generation(2, record(0, 0, 9)), value(9, 9)
+    after = of_generation(2, record(1, 0, 3)), value(9, 12)
+    late = of_generation(1, record(3, 0, 2)), value(9, 11)
+    with heard([*GOOD, again, late, after]) as listener:
+        assert (listener.tuples, listener.resent, listener.generation, listener.is_exact) == (12, 1, 2, True)
+    with heard([*GOOD[:2], again]) as listener:
+        assert not listener.is_exact
+
+
 def test_what_ends_the_thread_is_raised():
     def fail(_answers):
         raise ConfigurationError("no judge")

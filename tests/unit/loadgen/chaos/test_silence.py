@@ -7,7 +7,7 @@ from loadgen.chaos.gaps import answered_at_s, gaps_ms, longest_gap_ms, percentil
 from loadgen.chaos.listener import Arrival, HeardAnswers
 from loadgen.chaos.sampled import KEPT_EVERY, SampledAnswers
 from loadgen.chaos.seats import Seats
-from loadgen.chaos.silence import SilenceNotOver, SilenceRun, Strike, planned
+from loadgen.chaos.silence import SilenceNotOver, SilenceRun, Strike, StrikeCounts, planned
 from loadgen.chaos.silence_report import Exactness, SilenceOutcome, as_json, markdown, write
 from loadgen.chaos.ties import TiedJoin, TiedRows
 
@@ -46,13 +46,13 @@ def test_a_percentile_is_one_of_the_values(number, p50, p99):
 
 
 def test_faults_are_dealt_round_robin_with_stops_spread_among_kills():
-    strikes = planned(["a", "b", "c"], kills=6, stops=2)
+    strikes = planned(["a", "b", "c"], StrikeCounts(kills=6, stops=2))
     kills = [s.service for s in strikes if s.kind is Strike.KILL]
     stops = [s.service for s in strikes if s.kind is Strike.STOP]
     assert kills == ["a", "b", "c"] * 2
     assert stops == ["a", "b"]
     assert [s.kind for s in strikes].index(Strike.STOP) == 3
-    assert planned(["a"], 0, 0) == []
+    assert planned(["a"], StrikeCounts()) == []
 
 
 def report(pid, state):
@@ -118,6 +118,12 @@ class World:
     def resume(self, process):
         self.struck.append(("resume", process))
 
+    def upgrade(self):
+        self._strike("upgrade", "all")
+
+    def replace_query(self):
+        self._strike("replacement", "all")
+
     def restart_kafka(self):
         self._strike("restart", "Kafka")
         self._silent_until_s += AWAY_S
@@ -143,7 +149,7 @@ class World:
 
 def run_in(world):
     run = SilenceRun(world, 10.0, note=lambda _: None, clock=world.clock, sleep=world.sleep)
-    run.run(planned(world.services(), 2, 1))
+    run.run(planned(world.services(), StrikeCounts(2, 1)))
     return run
 
 
@@ -164,7 +170,7 @@ def test_a_run_strikes_who_speaks_and_measures_the_gap():
 def test_servers_are_struck_last_and_a_restart_is_measured_beyond_its_own_time():
     world = World()
     run = SilenceRun(world, 10.0, note=lambda _: None, clock=world.clock, sleep=world.sleep)
-    run.run(planned(["sink"], 1, 0, restarts=2, loses_redis=True))
+    run.run(planned(["sink"], StrikeCounts(1, restarts=2, losses=1)))
     assert world.struck == [("kill", "sink.b"), ("restart", "Kafka"), ("restart", "Kafka"), ("loss", "Redis")]
     restarts, (loss,) = run.found[1:3], run.found[3:]
     assert all(found.own_ms == 1000 * AWAY_S and 5_700 <= found.gap_ms < 5_760 for found in restarts)
@@ -174,6 +180,18 @@ def test_servers_are_struck_last_and_a_restart_is_measured_beyond_its_own_time()
     assert line.startswith("| restart, beyond its own 5,000 ms | Kafka | 2 | 7")
     assert line.endswith("| -, 1,000 |")
     assert "| loss | Redis | 1 |" in text
+
+
+def test_what_is_done_to_all_comes_behind_what_strikes_one_and_has_a_bar_of_its_own():
+    world = World()
+    run = SilenceRun(world, 10.0, note=lambda _: None, clock=world.clock, sleep=world.sleep)
+    run.run(planned(["sink"], StrikeCounts(1, upgrades=1, replacements=1, restarts=1)))
+    assert world.struck == [("kill", "sink.b"), ("upgrade", "all"), ("replacement", "all"), ("restart", "Kafka")]
+    text = markdown(SilenceOutcome({}, False, run.usual_ms, run.found, Exactness(10, 10, 4, 0, [])))
+    for kind in ("upgrade", "replacement"):
+        (line,) = [line for line in text.splitlines() if line.startswith(f"| {kind}")]
+        assert line.startswith(f"| {kind} | all | 1 | 7")
+        assert line.endswith("| -, 3,000 |")
 
 
 def test_services_that_never_come_back_end_the_run():

@@ -118,7 +118,7 @@ def test_standbys_follow_the_first_instances(server):
 
 
 PODS = "/api/v1/namespaces/ns/pods"
-LIST = f"{PODS}?labelSelector=app.kubernetes.io/component%20in%20%28mutable%2C%20mutable-b%2C%20pojoin%2C%20pojoin-b%29"
+LIST = f"{PODS}?labelSelector=app.kubernetes.io/component%20in%20%28pojoin%2C%20pojoin-b%29"
 
 
 def pod(name, deleted=None, reason=None):
@@ -132,7 +132,7 @@ def test_pods_that_leave_are_those_of_the_release_with_a_number(server, cluster)
     found = [
         pod("work-pojoin-10", leaves, "DeletionByTaintManager"),
         pod("work-pojoin-b-0", leaves, "PreemptionByScheduler"),
-        pod("work-mutable-1", leaves),
+        pod("work-pojoin-2", leaves),
         pod("work-pojoin-1"),
         pod("other-pojoin-1", leaves),
         pod("work-kafka-0", leaves),
@@ -141,7 +141,7 @@ def test_pods_that_leave_are_those_of_the_release_with_a_number(server, cluster)
     assert cluster.leaving() == [
         LeavingPod("work-pojoin-10", "uid of work-pojoin-10", "pojoin-10", 60_000, is_evicted=True),
         LeavingPod("work-pojoin-b-0", "uid of work-pojoin-b-0", "pojoin-0.b", 60_000, is_evicted=False),
-        LeavingPod("work-mutable-1", "uid of work-mutable-1", "mutable-1", 60_000, is_evicted=False),
+        LeavingPod("work-pojoin-2", "uid of work-pojoin-2", "pojoin-2", 60_000, is_evicted=False),
     ]
 
 
