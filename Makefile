@@ -90,12 +90,11 @@ format: $(READY) ## bring the code into form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-audit: ## known vulnerabilities of all that is pinned, by PyPI's advisories; fails where they can't be had
+audit: $(READY) ## what images are made of (report/sbom, CycloneDX), and what of it is vulnerable; fails where advisories can't be had
 	$(PYTHON) -m venv .cache/audit
-	.cache/audit/bin/python -m pip install --quiet pip-audit==2.10.1
-	for each in constraints.txt docker/*.lock; do \
-		.cache/audit/bin/pip-audit --strict --progress-spinner off --disable-pip --no-deps --requirement $$each || exit 1; \
-	done
+	.cache/audit/bin/python -m pip install --quiet pip-audit==2.10.1 cyclonedx-bom==7.5.0
+	.cache/audit/bin/python docker/audit.py report/sbom $(addprefix --lock ,constraints.txt $(wildcard docker/*.lock)) \
+		$$($(BIN)/python -m loadgen.load.jars) $(addprefix --image ,$(addsuffix :$(TAG),spojoin spojoin-dev spojoin-spark))
 
 clean: ## remove the environment and everything that was made
 	rm -rf $(VENV) report bench-results .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
