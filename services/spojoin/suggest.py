@@ -19,10 +19,16 @@ def listed(names: Iterable[str]) -> str:
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """`unknown KIND 'NAME': expected ...`, with the closest known name where one is close."""
     choices = list(known)
-    close = difflib.get_close_matches(name.lower(), [choice.lower() for choice in choices], 1)
-    meant = [choice for choice in choices if close and choice.lower() == close[0]]
-    hint = f"; did you mean '{meant[0]}'?" if meant else ""
+    meant = closest(name, choices)
+    hint = f"; did you mean '{meant}'?" if meant else ""
     return f"unknown {kind} '{name}': expected {listed(choices)}{hint}"
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant, in whatever case; None where none is close."""
+    choices = list(known)
+    close = difflib.get_close_matches(name.lower(), [choice.lower() for choice in choices], 1)
+    return next((choice for choice in choices if close and choice.lower() == close[0]), None)
 
 
 def moment(time_us: int) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -33,24 +33,43 @@ def load_deployed(query_file: Path) -> Query:
     # The router checks everything that concerns both query and settings.
     router = importlib.import_module("spojoin.roles.router.__main__")
     cast("Wire", router.wire)(Serving(query), settings)
+    settings.check_kafka_names()
     return query
 
 
 def check_running(query: Query, query_file: Path) -> str:
     """Ask the settings' Kafka which query is served under this name; returns why that stays unknown, else "".
 
-    Raises ConfigurationError where it is another one and replacing is not allowed.
+    Raises ConfigurationError where it is another one and replacing is not allowed, and where Kafka answers and can't be
+    used: it refuses this user, say, or names listeners that aren't reached from here.
     """
     from spojoin.ports.kafka import KafkaConfig, KafkaLog
     from spojoin.runtime.settings import load_settings
 
     settings = load_settings(query_file=query_file)
-    config = KafkaConfig(settings.bootstrap_servers, settings.kafka_properties(), request_timeout_s=REQUEST_TIMEOUT_S)
+    properties = settings.kafka_properties()
+    if why := unreached(settings.bootstrap_servers, properties):
+        return f"not compared with the query that is served, which the services will do at their start: {why}"
+    config = KafkaConfig(settings.bootstrap_servers, properties, request_timeout_s=REQUEST_TIMEOUT_S)
     log = KafkaLog(config)
     try:
         return compare_with_running(log, query, replace=settings.replace)
     finally:
         log.close()
+
+
+def unreached(bootstrap: str, properties: Mapping[str, object]) -> str:
+    """Why no Kafka answers, which may come later than this check; empty where one does.
+
+    Raises ConfigurationError where one does and can't be used.
+    """
+    from spojoin.local.reachable import NotThere, check_kafka_takes
+
+    try:
+        check_kafka_takes(bootstrap, properties, "SPOJOIN_BOOTSTRAP_SERVERS")
+    except NotThere as error:
+        return str(error)
+    return ""
 
 
 def compare_with_running(log: Log[bytes], query: Query, *, replace: bool) -> str:

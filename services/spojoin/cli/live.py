@@ -90,7 +90,7 @@ def _next(view: View, before: RenderableType) -> RenderableType:
 
 @contextmanager
 def _query_view(query: Path, redis: str, bootstrap: str, *, is_once: bool) -> Iterator[View]:
-    from spojoin.local.reachable import check_kafka, check_redis  # noqa: PLC0415
+    from spojoin.local.reachable import check_kafka_takes, check_redis  # noqa: PLC0415
     from spojoin.page.service import censor_of, open_watches  # noqa: PLC0415  (these load pyarrow)
     from spojoin.page.settings import load_page_settings, secrets_of  # noqa: PLC0415
     from spojoin.page.state import state_of  # noqa: PLC0415
@@ -101,7 +101,7 @@ def _query_view(query: Path, redis: str, bootstrap: str, *, is_once: bool) -> It
     settings = load_page_settings(query_file=query, redis_url=redis, bootstrap_servers=bootstrap).service
     subject = Subject.served(load_query(query), settings)
     check_redis(redis)
-    check_kafka(bootstrap, settings.kafka_properties())
+    check_kafka_takes(bootstrap, settings.kafka_properties())
     if is_once:
         _check_served(subject.query.name, settings.store_url() or redis, query)
     censor = censor_of(secrets_of(settings))

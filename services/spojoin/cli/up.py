@@ -22,7 +22,7 @@ from spojoin.local.children import Children
 from spojoin.local.cluster import Servers
 from spojoin.local.net import LOOPBACK
 from spojoin.local.only_one import OnlyOne
-from spojoin.local.reachable import check_kafka, check_redis
+from spojoin.local.reachable import check_kafka_takes, check_redis
 from spojoin.local.redis import LocalRedis
 from spojoin.local.serve import WORKERS, ServedQuery, ServePlan
 from spojoin.local.serve import serve as serve_here
@@ -79,7 +79,7 @@ def serve(options: UpOptions, console: Console) -> None:
 def _check_named(options: UpOptions, settings: Settings) -> None:
     """ConfigurationError where a server that is named doesn't answer."""
     if options.bootstrap is not None:
-        check_kafka(options.bootstrap, settings.kafka_properties())
+        check_kafka_takes(options.bootstrap, settings.kafka_properties())
     if options.redis is not None:
         check_redis(options.redis)
 

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import struct
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from spojoin.errors import ConfigurationError
+from spojoin.ports.kafka_reach import check_cluster, with_connection
 
-#: Both together stay below the three seconds that a mistake may take.
-RESOLVE_S, CONNECT_S, ANSWER_S = 1.0, 0.8, 1.0
+#: With what it takes to connect, this stays below the three seconds that a mistake may take.
+ANSWER_S = 1.0
 KAFKA_PORT, REDIS_PORT = 9092, 6379
 _ADDRESS = re.compile(r"\[?(?P<host>[^\[\]\s]+?)\]?:(?P<port>\d{1,5})")
 _SIZE = struct.Struct(">i")
 #: Kafka's first question, ApiVersions 0, with the number 7, which comes back with the answer.
 _QUESTION = struct.pack(">hhih", 18, 0, 7, -1)
+
+
+LISTENS = "what listens there"
+
+
+class NotThere(ConfigurationError):
+    """Nothing listens."""
 
 
 def check_kafka(
@@ -38,7 +44,17 @@ def check_kafka(
         if reason is None:
             return
         reasons.append(reason)
-    raise ConfigurationError(f"no Kafka answers at {bootstrap}: {reasons[0]}; start it, or name another by {option}")
+    kind = ConfigurationError if any(LISTENS in each for each in reasons) else NotThere
+    raise kind(f"no Kafka answers at {bootstrap}: {reasons[0]}; start it, or name another by {option}")
+
+
+def check_kafka_takes(bootstrap: str, properties: Mapping[str, object] = {}, option: str = "--bootstrap") -> None:
+    """As `check_kafka`, and that the brokers take this client and are reached where they say that they are.
+
+    Takes 11 s at most.
+    """
+    check_kafka(bootstrap, properties, option)
+    check_cluster(bootstrap, properties)
 
 
 def check_redis(url: str, option: str = "--redis", *, believes: bool = True) -> None:
@@ -79,28 +95,12 @@ def _address(text: str, whole: str, option: str) -> tuple[str, int]:
 
 def _why_silent(host: str, port: int, asked: _Protocol | None, *, believes: bool) -> str | None:
     """Why nothing answers; None where something does. asked: what must answer; None where it speaks TLS."""
-    resolved: list[str] = []
-    thread = threading.Thread(target=lambda: resolved.extend(_resolved(host, port)), daemon=True)
-    thread.start()  # a name server may take longer than anybody waits
-    thread.join(RESOLVE_S)
-    if not resolved:
-        return f"no host is called '{host}'"
-    try:
-        with socket.create_connection((resolved[0], port), timeout=CONNECT_S) as connection:
-            connection.settimeout(ANSWER_S)
-            return None if asked is None else asked.why_not(connection, believes=believes)
-    except TimeoutError:
-        return "the host doesn't answer"
-    except OSError as error:
-        return os.strerror(error.errno).lower() if error.errno else str(error)
 
+    def ask(connection: socket.socket) -> str | None:
+        connection.settimeout(ANSWER_S)
+        return None if asked is None else asked.why_not(connection, believes=believes)
 
-def _resolved(host: str, port: int) -> list[str]:
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
-        return []
-    return [str(each[4][0]) for each in sorted(found, key=lambda each: each[0] is not socket.AF_INET)]
+    return with_connection(host, port, ask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class _Protocol:
             return None if believes else "it is silent"
         except OSError:
             answer = b""
-        return None if self.is_answer(answer) else f"what listens there isn't {self.name}, or expects TLS"
+        return None if self.is_answer(answer) else f"{LISTENS} isn't {self.name}, or expects TLS"
 
 
 _KAFKA = _Protocol("Kafka", _SIZE.pack(len(_QUESTION)) + _QUESTION, lambda got: got[4:] == _SIZE.pack(7), 8)

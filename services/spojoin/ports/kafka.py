@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.credentials import Properties
 from spojoin.ports.interfaces import Bounds, LogPartition, LogUnavailable
+from spojoin.ports.kafka_reach import ClientReports
 from spojoin.ports.kafka_reader import KafkaReader
 from spojoin.ports.kafka_writer import KafkaWriter
 from spojoin.protocol.topology import COMPACTED, MESSAGE_BYTES_MAX, topic_config
@@ -67,7 +68,7 @@ class KafkaLog:
     def __init__(self, config: KafkaConfig) -> None:
         self._config = config
         self._admin_client: AdminClient | None = None
-        self._why_closed: KafkaError | None = None
+        self._reports = ClientReports(config.bootstrap, config.extra)
 
     def create_topics(
         self, partitions: Mapping[str, int], retention_bytes: int | None = None, *, is_compacted: bool = False
@@ -84,12 +85,12 @@ class KafkaLog:
         timeout_s = self._config.request_timeout_s
         if missing:
             topics = [NewTopic(topic, partitions[topic], -1, config=config) for topic in missing]
-            self._await(self._admin.create_topics(topics, operation_timeout=timeout_s), allowed=_TOPIC_IS_THERE)
+            made = self._admin.create_topics(topics, operation_timeout=timeout_s, request_timeout=timeout_s)
+            self._await(made, allowed=_TOPIC_IS_THERE)
         if small:
             added = [NewPartitions(topic, partitions[topic]) for topic in small]
-            self._await(
-                self._admin.create_partitions(added, operation_timeout=timeout_s), allowed=_PARTITIONS_ARE_THERE
-            )
+            made = self._admin.create_partitions(added, operation_timeout=timeout_s, request_timeout=timeout_s)
+            self._await(made, allowed=_PARTITIONS_ARE_THERE)
         for topic in (*missing, *small):
             self._wait_for_leaders(topic, partitions[topic])
 
@@ -97,7 +98,8 @@ class KafkaLog:
         """Ask for those of the topics that exist to be deleted. Raises LogUnavailable where the cluster refuses."""
         found = [topic for topic in topics if self.partitions(topic)]
         if found:
-            self._await(self._admin.delete_topics(found), allowed=_TOPIC_IS_GONE, done="deleted")
+            deleted = self._admin.delete_topics(found, request_timeout=self._config.request_timeout_s)
+            self._await(deleted, allowed=_TOPIC_IS_GONE, done="deleted")
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0 where there is no such topic."""
@@ -147,25 +149,25 @@ class KafkaLog:
     @property
     def _admin(self) -> AdminClient:
         if self._admin_client is None:
-            properties: dict[str, Any] = {**self._config.common(), "error_cb": self._note_error}
+            properties: dict[str, Any] = {**self._config.common(), "error_cb": self._reports.hear}
             self._admin_client = AdminClient(properties, logger=CLIENT_LOGGER)
         return self._admin_client
 
-    def _note_error(self, error: KafkaError) -> None:
-        """Keep why the client was refused: the request itself fails with a mere timeout."""
-        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
-            self._why_closed = error
+    def _why(self, error: KafkaException) -> str:
+        """What the client reports of brokers: the request itself fails with a mere timeout."""
+        self._admin.poll(0)
+        return self._reports.why() or str(error.args[0])
 
     def _partition_counts(self, topic: str | None = None) -> dict[str, int]:
-        self._why_closed = None
+        self._reports.forget()
         try:
             found = self._admin.list_topics(topic, timeout=self._config.request_timeout_s).topics
         except KafkaException as error:
-            self._admin.poll(0)
-            reason = self._why_closed or error.args[0]
+            reason = self._why(error)
             # A client that hears of no broker while the only one stops may never look for one again; a new one does.
             self.close()
-            raise LogUnavailable(f"Kafka at {self._config.bootstrap} does not answer: {reason}") from error
+            what = "can't be used" if self._reports.answers else "does not answer"
+            raise LogUnavailable(f"Kafka at {self._config.bootstrap} {what}: {reason}") from error
         if topic is not None and _is_refused(found[topic].error):
             raise _refused(topic)
         return {name: len(entry.partitions) for name, entry in found.items() if entry.error is None}
@@ -211,7 +213,7 @@ class KafkaLog:
                 if _is_refused(error.args[0]) and done == "made":
                     raise _not_makable(topic) from error
                 if error.args[0].code() not in allowed:
-                    raise LogUnavailable(f"topic {topic!r} could not be {done}: {error.args[0]}") from error
+                    raise LogUnavailable(f"topic {topic!r} could not be {done}: {self._why(error)}") from error
 
 
 #: another process made the change first

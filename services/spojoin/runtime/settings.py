@@ -177,9 +177,18 @@ class Settings(BaseSettings):
         return min(self.workers_inside, self.workers_max) if is_shared else 0
 
     def kafka_properties(self) -> Properties:
-        """The properties of every Kafka client besides the brokers, passwords included. Raises ConfigurationError."""
+        """The properties of every Kafka client besides the brokers, passwords included.
+
+        Raises ConfigurationError where librdkafka doesn't take them.
+        """
         password = secret("kafka_password", self.kafka_password, self.kafka_password_file)
-        return with_login(self.kafka, self.kafka_username, password)
+        properties = with_login(self.kafka, self.kafka_username, password)
+        _check_properties(properties)
+        return properties
+
+    def check_kafka_names(self) -> None:
+        """As `kafka_properties` raises, where neither the password nor files are at hand."""
+        _check_properties(self.kafka, opens_files=False)
 
     def store_url(self) -> str | None:
         """The store with user and password, for its client alone. Raises ConfigurationError."""
@@ -227,6 +236,12 @@ class Settings(BaseSettings):
         """Arguments win over the environment, the environment over a file."""
         files = (YamlConfigSettingsSource(settings_cls), TomlConfigSettingsSource(settings_cls))
         return (init_settings, env_settings, dotenv_settings, *files)
+
+
+def _check_properties(properties: Properties, *, opens_files: bool = True) -> None:
+    from spojoin.ports.kafka_properties import check_properties  # noqa: PLC0415  (files are read without Kafka's client)
+
+    check_properties(properties, opens_files=opens_files)
 
 
 def load_settings(file: Path | None = None, **overrides: object) -> Settings:

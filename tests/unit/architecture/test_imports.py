@@ -27,7 +27,7 @@ def _full(name: str) -> str:
 #: A role's machines know the protocol and what lies below it; only its main knows the runtime.
 ALLOWED = _table("""
     protocol: kernels suggest wire
-    ports: protocol wire
+    ports: protocol suggest wire
     telemetry: ports protocol suggest version wire
     helm.tables: ports protocol telemetry
     published: kernels protocol suggest wire

@@ -258,7 +258,7 @@ SENT = [
 def test_files_are_sent_as_a_run_reads_them(tmp_path, monkeypatch, in_query, told):
     sending = Sending(parse_query(OF_FILES.replace("CSV", "")))
     monkeypatch.setattr("spojoin.cli.send.KafkaLog", lambda _: sending.log)
-    monkeypatch.setattr("spojoin.local.reachable.check_kafka", lambda *_: None)
+    monkeypatch.setattr("spojoin.local.reachable.check_kafka_takes", lambda *_: None)
     monkeypatch.setattr("spojoin.cli.send.OPEN_PATIENCE_S", 0.1)
     (tmp_path / "q.yaml").write_text(OF_FILES.replace("CSV", in_query))
     (tmp_path / "s.csv.gz").write_bytes(gzip.compress(GERMAN.encode()))

@@ -429,7 +429,7 @@ def test_status_of_a_query_that_nobody_serves_is_a_mistake(stores, monkeypatch, 
         "name: other\nstreams: {t: {schema: {a: int}}}\n"
         "sql: SELECT l.a FROM t AS l JOIN t AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '10')\n"
     )
-    for name in ("check_redis", "check_kafka"):
+    for name in ("check_redis", "check_kafka_takes"):
         monkeypatch.setattr(reachable, name, lambda *_: None)
     result = CliRunner().invoke(app, ["status", str(query)])
     assert result.exit_code == 2

@@ -128,7 +128,8 @@ def test_a_user_and_a_password_become_client_properties(tmp_path):
     assert settings.kafka_properties() == {**kafka, "sasl.username": "me", "sasl.password": "hunter2"}
     by_file = load_settings(query_file="q", kafka=kafka, kafka_username="me", kafka_password_file=tmp_path / "password")
     assert by_file.kafka_properties() == settings.kafka_properties()
-    assert load_settings(query_file="q", kafka=kafka).kafka_properties() == kafka
+    with pytest.raises(ConfigurationError, match=r"sasl\.username and sasl\.password must be set"):
+        load_settings(query_file="q", kafka=kafka).kafka_properties()
 
 
 @pytest.mark.parametrize("name", ["sasl.mechanism", "sasl.mechanisms"])

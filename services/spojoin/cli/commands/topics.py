@@ -39,7 +39,7 @@ def topics(options: TopicsOptions) -> None:
     """
     with one_sentence(is_debug=options.debug):
         from spojoin.cli.topics import make_topics
-        from spojoin.local.reachable import check_kafka
+        from spojoin.local.reachable import check_kafka_takes
         from spojoin.query.load import load_query
         from spojoin.runtime.settings import load_settings
 
@@ -50,7 +50,7 @@ def topics(options: TopicsOptions) -> None:
             workers_max=options.workers_max,
         )
         query = load_query(options.query)
-        check_kafka(options.bootstrap, settings.kafka_properties())
+        check_kafka_takes(options.bootstrap, settings.kafka_properties())
         for name, count in make_topics(query, settings, options.partitions).items():
             typer.echo(f"{name}: {count} partition{'' if count == 1 else 's'}")
 
@@ -100,7 +100,7 @@ def send(options: SendOptions) -> None:
         from spojoin.cli.send import check_files, send_files, sentences
         from spojoin.embedded.source_options import csv_by_texts, with_csv
         from spojoin.errors import ConfigurationError
-        from spojoin.local.reachable import check_kafka
+        from spojoin.local.reachable import check_kafka_takes
         from spojoin.query.load import load_query
         from spojoin.runtime.settings import load_settings
 
@@ -111,7 +111,7 @@ def send(options: SendOptions) -> None:
         paths = stream_files(options.inputs or ())
         query = with_csv(load_query(options.query), csv_by_texts(options.csv or ()))
         check_files(query, paths)
-        check_kafka(options.bootstrap, settings.kafka_properties())
+        check_kafka_takes(options.bootstrap, settings.kafka_properties())
         sent = send_files(query, paths, settings, ends=ends, say=lambda text: typer.echo(text, err=True))
         for sentence in sentences(sent, f"{options.query} --bootstrap {options.bootstrap}"):
             typer.echo(sentence)
@@ -146,11 +146,11 @@ def results(options: ResultsOptions) -> None:
         import sys
 
         from spojoin.cli.topics import print_results
-        from spojoin.local.reachable import check_kafka
+        from spojoin.local.reachable import check_kafka_takes
         from spojoin.query.load import load_query
         from spojoin.runtime.settings import load_settings
 
         settings = load_settings(query_file=options.query, bootstrap_servers=options.bootstrap)
         query = load_query(options.query)
-        check_kafka(options.bootstrap, settings.kafka_properties())
+        check_kafka_takes(options.bootstrap, settings.kafka_properties())
         print_results(query, settings, sys.stdout.buffer, is_following=options.follow)
