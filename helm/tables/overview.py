@@ -291,6 +291,11 @@ _TROUBLE = Row(
             (total(rate("spojoin_kafka_errors_total"), "error"), "{{error}}"),
         ),
         lines("Credits left", "At 0 the router waits for results.", (CREDITS, "credits")),
+        lines(
+            "Services whose query was refused",
+            "They go on with the query that was served before, or wait for its name.",
+            (f"count({pick('spojoin_query_accepted')} == 0) or vector(0)", "services"),
+        ),
     ),
 )
 

@@ -27,15 +27,40 @@ alert](RUNBOOK.md), [security](SECURITY.md).
     helm upgrade joins helm/spojoin --reuse-values --set-file query.text=query.yaml --set query.replace=true
 
 The new query answers from the row at which the old one stops, so each row is answered once; the header
-`spojoin-generation` of a result says which query answered. Without `query.replace` an upgrade asks Kafka which query is
-served, and ends before anything changes if that one has another meaning; if Kafka does not answer, the services
-themselves refuse. `--reuse-values` keeps `query.replace`: `--set query.replace=false` in a later upgrade guards the
-query again.
+`spojoin-generation` of a result says which query answered. `--reuse-values` keeps `query.replace`: `--set
+query.replace=false` in a later upgrade guards the query again.
+
+Without `query.replace` a query of another meaning changes nothing. The Job `...-check-query` asks Kafka which query is
+served before each install, upgrade and rollback, and ends it with a message; under Argo CD and Flux it is part of each
+sync. Where no hook runs, as with `helm template | kubectl apply`, the services themselves refuse: their pods are
+replaced and go on with the query that is served, without a row lost. Then `spojoin status`, the log and `/readyz` say
+what is refused and how to replace, and the metric `spojoin_query_accepted` is 0. So do services that are given a query
+file with a mistake.
+
+`helm rollback` to a revision of another query is refused by that revision's check, unless that revision has
+`query.replace=true`: then it replaces the query back. After a refused rollback the release runs as before; upgrade with
+the earlier query and `query.replace=true`.
+
+The check needs Kafka to answer, and the Secrets of Kafka and Redis to be there. Only a Kafka or a user that the release
+itself brings (`devKafka`, `strimzi.users`) may be missing.
 
 A release that was installed by `--set-file query=query.yaml` is upgraded by the same command; helm warns that
-`destination for query is a table`. `query.replace` works only with `query.text=`, not with `query=`. `helm rollback`
-replaces no query: upgrade with the earlier one. Where `strimzi.topics` is on, Strimzi creates the topics of the first
-generation again after they were removed; nobody uses them.
+`destination for query is a table`. `query.replace` works only with `query.text=`, not with `query=`. Where
+`strimzi.topics` is on, Strimzi creates the topics of the first generation again after they were removed; nobody uses
+them.
+
+## Whose a query's name is
+
+A query's name belongs to the release that says it first on a Kafka, as `NAMESPACE/RELEASE`, or to `spojoin-up`, which
+is whoever runs it without a release. Another release of that name is refused by the check, with `query.replace=true`,
+too. Without hooks its pods wait, not ready, and say why; they write nothing and disturb nobody. The same release,
+installed again in the same namespace, goes on where it was. To go on in another one, say whose name it takes over:
+
+    helm uninstall first
+    helm install second helm/spojoin --set-file query.text=query.yaml --set query.adopt=joins/first ...
+
+Releases of one name in equally named namespaces of two clusters are one owner: where they share a Kafka, give their
+queries different names.
 
 ## Processes
 

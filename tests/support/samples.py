@@ -321,7 +321,10 @@ barriers = st.builds(
     st.binary(max_size=9),
 )
 sources = st.dictionaries(st.tuples(small, small), st.builds(SourcePosition, natural, natural, i64), max_size=3)
-announcements = st.builds(Announcement, st.integers(1, 2**31), natural, st.text(max_size=9), st.text(max_size=9))
+texts = st.text(max_size=9)
+announcements = st.builds(
+    Announcement, st.integers(0, 2**31), natural, texts, texts, st.lists(texts, max_size=2).map(tuple), texts, texts
+)
 takeovers = st.builds(
     Takeover,
     st.integers(1, 2**31),

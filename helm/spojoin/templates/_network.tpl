@@ -12,7 +12,7 @@
 {{- end }}
 {{ $process.component }}: {kafka: {{ $kafka }}, redis: {{ $redis }}, kubernetes: {{ $kubernetes }}, registry: {{ and (eq (include "spojoin.usesRegistry" $process) "true") (not (empty $.Values.schemaRegistry.url)) }}, port: 8080}
 {{- end }}
-# An upgrade asks Kafka which query is served, under the policies of the old release.
+# The check asks Kafka which query is served, in an upgrade under the policies of the old release.
 check-query: {kafka: true}
 {{- if .Values.page.enabled }}
 page: {kafka: true, redis: true, registry: {{ not (empty .Values.schemaRegistry.url) }}, port: 8080}

@@ -15,7 +15,11 @@
 {{- if .Values.standbys }}
 {{ include "spojoin.variables" (dict "standbys" .Values.standbys "patience_ms" .Values.patienceMs) }}
 {{- end }}
+- {name: SPOJOIN_OWNER, value: {{ printf "%s/%s" .Release.Namespace .Release.Name | quote }}}
 {{- $query := include "spojoin.queryValue" . | fromYaml }}
+{{- with $query.adopt }}
+- {name: SPOJOIN_ADOPT, value: {{ . | quote }}}
+{{- end }}
 {{- if $query.replace }}
 - {name: SPOJOIN_REPLACE, value: "true"}
 {{- end }}
@@ -52,13 +56,13 @@
   "workers_max" "pojoin.maxReplicas" "autoscale" "controller.autoscale.enabled" "scale_min" "controller.autoscale.minReplicas"
   "scale_max" "controller.autoscale.maxReplicas" "drain_ms" "terminationGracePeriodSeconds"
   "packing" "packing" "workers_inside" "pojoin.inside" "standbys" "standbys" "patience_ms" "patienceMs"
-  "replace" "query.replace" "backfill" "query.backfill"
+  "replace" "query.replace" "backfill" "query.backfill" "adopt" "query.adopt"
   "registry_url" "schemaRegistry.url" "registry_username" "schemaRegistry.username" "registry_ca" "schemaRegistry.tlsSecret" }}
 {{- range $name, $_ := .Values.settings }}
 {{- with get $instead (lower $name) }}
 {{- fail (printf "settings.%s is set by the chart itself: set %s instead" $name .) }}
 {{- end }}
-{{- if has (lower $name) (list "joiner" "worker" "instance" "metrics_port" "statefulset" "namespace") }}
+{{- if has (lower $name) (list "joiner" "worker" "instance" "metrics_port" "statefulset" "namespace" "owner") }}
 {{- fail (printf "settings.%s is set by the chart itself: remove it" $name) }}
 {{- end }}
 {{- end }}
@@ -82,28 +86,5 @@
 - {name: SPOJOIN_AUTOSCALE, value: {{ .enabled | quote }}}
 - {name: SPOJOIN_SCALE_MIN, value: {{ .minReplicas | quote }}}
 - {name: SPOJOIN_SCALE_MAX, value: {{ .maxReplicas | default (include "spojoin.workersMax" $) | quote }}}
-{{- end }}
-{{- end }}
-
-{{- /* Settings of the check before an install: all but secrets, which may be created later. An upgrade's check gets all. */}}
-{{- define "spojoin.checkedEnv" -}}
-- {name: SPOJOIN_BOOTSTRAP_SERVERS, value: {{ include "spojoin.bootstrap" . | quote }}}
-{{- if and .Values.kafka.properties (not .Values.kafka.existingSecret) }}
-- {name: SPOJOIN_KAFKA, value: {{ toJson .Values.kafka.properties | quote }}}
-{{- end }}
-{{- if and .Values.redis.existingSecret (not .Values.redis.passwordKey) }}
-- {name: SPOJOIN_REDIS_URL, value: "redis://in-a-secret:6379/0"}
-{{- else if include "spojoin.redisUrl" . }}
-- {name: SPOJOIN_REDIS_URL, value: {{ include "spojoin.redisUrl" . | quote }}}
-{{- end }}
-{{ include "spojoin.settings" . | trim }}
-{{- if eq (include "spojoin.hasController" .) "true" }}
-{{ include "spojoin.scaling" . }}
-{{- end }}
-{{- $standIns := dict "SPOJOIN_REDIS_URL" "redis://in-a-secret:6379/0" "SPOJOIN_REDIS_PASSWORD" "in-a-secret" "SPOJOIN_KAFKA_PASSWORD" "in-a-secret" }}
-{{- range .Values.extraEnv }}
-{{- if and (hasPrefix "SPOJOIN_" .name) (or (hasKey . "value") (hasKey $standIns .name)) }}
-- {name: {{ .name }}, value: {{ get . "value" | default (get $standIns .name) | quote }}}
-{{- end }}
 {{- end }}
 {{- end }}

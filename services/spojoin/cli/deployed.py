@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -17,18 +19,17 @@ from spojoin.protocol.topology import Topic, topic_name
 from spojoin.query.load import load_served_query
 
 if TYPE_CHECKING:
+    from spojoin.runtime.settings import Settings
     from spojoin.runtime.wiring import Wire
 
-#: The check asks twice, so a deployment waits at most ten seconds for a Kafka that doesn't answer.
+#: How long a deployment waits for an answer of a Kafka that is there.
 REQUEST_TIMEOUT_S = 5.0
 
 
-def load_deployed(query_file: Path) -> Query:
-    """The query, as services with the environment's settings run it. Raises ConfigurationError and QueryError."""
+def load_deployed(query_file: Path, settings: Settings) -> Query:
+    """The query, as services with these settings run it. Raises ConfigurationError and QueryError."""
     from spojoin.runtime.generations import Serving
-    from spojoin.runtime.settings import load_settings
 
-    settings = load_settings(query_file=query_file)
     query = load_served_query(query_file)
     # The router checks everything that concerns both query and settings.
     router = importlib.import_module("spojoin.roles.router.__main__")
@@ -37,52 +38,56 @@ def load_deployed(query_file: Path) -> Query:
     return query
 
 
-def check_running(query: Query, query_file: Path) -> str:
-    """Ask the settings' Kafka which query is served under this name; returns why that stays unknown, else "".
+def deployed_settings(query_file: Path, *, is_coming: bool) -> Settings:
+    """The environment's settings. Where this user of Kafka `is_coming`, its password may be missing: none would fit."""
+    from spojoin.runtime.settings import ENV_PREFIX, load_settings
 
-    Raises ConfigurationError where it is another one and replacing is not allowed, and where Kafka answers and can't be
-    used: it refuses this user, say, or names listeners that aren't reached from here.
+    name = f"{ENV_PREFIX}KAFKA_PASSWORD"
+    is_missing = f"{ENV_PREFIX}KAFKA_USERNAME" in os.environ and not {name, f"{name}_FILE"} & os.environ.keys()
+    return load_settings(query_file=query_file, kafka_password="?" if is_coming and is_missing else None)
+
+
+def check_running(query: Query, settings: Settings, *, is_coming: bool = False) -> str:
+    """Ask the settings' Kafka which query is served under this name, and whose it is; returns what stays open, else "".
+
+    Raises ConfigurationError where it is another query and replacing is not allowed, or another's name; and where Kafka
+    can't be asked, unless `is_coming`: what is being installed brings it, or this user of it.
     """
+    from spojoin.local.reachable import check_kafka_takes
     from spojoin.ports.kafka import KafkaConfig, KafkaLog
-    from spojoin.runtime.settings import load_settings
 
-    settings = load_settings(query_file=query_file)
     properties = settings.kafka_properties()
-    if why := unreached(settings.bootstrap_servers, properties):
-        return f"not compared with the query that is served, which the services will do at their start: {why}"
     config = KafkaConfig(settings.bootstrap_servers, properties, request_timeout_s=REQUEST_TIMEOUT_S)
-    log = KafkaLog(config)
     try:
-        return compare_with_running(log, query, replace=settings.replace)
-    finally:
-        log.close()
+        check_kafka_takes(settings.bootstrap_servers, properties, "SPOJOIN_BOOTSTRAP_SERVERS")
+    except ConfigurationError as error:
+        if is_coming:
+            return _not_compared(error)
+        raise
+    with closing(KafkaLog(config)) as log:
+        try:
+            return compare_with_running(log, query, settings)
+        except LogUnavailable as error:
+            if is_coming:
+                return _not_compared(error)
+            raise ConfigurationError(
+                f"the Kafka at {settings.bootstrap_servers} doesn't say which query is served under the name "
+                f"{query.name!r} ({error}): try again when it answers"
+            ) from error
 
 
-def unreached(bootstrap: str, properties: Mapping[str, object]) -> str:
-    """Why no Kafka answers, which may come later than this check; empty where one does.
-
-    Raises ConfigurationError where one does and can't be used.
-    """
-    from spojoin.local.reachable import NotThere, check_kafka_takes
-
-    try:
-        check_kafka_takes(bootstrap, properties, "SPOJOIN_BOOTSTRAP_SERVERS")
-    except NotThere as error:
-        return str(error)
-    return ""
+def _not_compared(error: Exception) -> str:
+    return f"not compared with the query that is served, which the services will do at their start: {error}"
 
 
-def compare_with_running(log: Log[bytes], query: Query, *, replace: bool) -> str:
-    """As `check_running`, over a given log."""
+def compare_with_running(log: Log[bytes], query: Query, settings: Settings) -> str:
+    """As `check_running`, over a given log. Raises LogUnavailable."""
     from spojoin.runtime.generations import check_generation
 
     topic = topic_name(query.name, Topic.GENERATIONS)
-    try:
-        if not log.partitions(topic):
-            return f"no query is served under the name {query.name!r} yet: Kafka has no topic {topic!r}"
-        check_generation(log, query, replace=replace)
-    except LogUnavailable as error:
-        return f"not compared with the query that is served, which the services will do at their start: {error}"
+    if not log.partitions(topic):
+        return f"no query is served under the name {query.name!r} yet: Kafka has no topic {topic!r}"
+    check_generation(log, query, replace=settings.replace, owner=settings.owner, adopt=settings.adopt)
     return ""
 
 

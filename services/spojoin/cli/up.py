@@ -106,6 +106,7 @@ def _plan(query: Query, workers: int, options: UpOptions) -> ServePlan:
         {
             **_forms(options),
             "replace": str(options.replace),
+            "adopt": options.adopt,
             "backfill": options.backfill.value,
         },
         partitions=options.partitions,

@@ -45,6 +45,9 @@ class UpOptions:
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace another query that is served there under this name.")
     ] = False
+    adopt: Annotated[
+        str, typer.Option(metavar="OWNER", help="Take over the query's name there from an owner that is gone for good.")
+    ] = ""
     backfill: Annotated[
         Backfill, typer.Option(help="With --replace: how far back the inputs are reread to fill the windows.")
     ] = Backfill.WINDOW

@@ -126,13 +126,14 @@ def make_topics(plan: ServePlan, servers: Servers) -> None:
     """Make the query's inputs and those of its topics that outlive it.
 
     Services make those of the generation that they serve; topics of one that has ended would remain.
-    Raises ConfigurationError where another query is served under the same name.
+    Raises ConfigurationError where another query is served under the same name, or the name is another's.
     """
     topics = plan.topics
     log = KafkaLog(KafkaConfig(servers.bootstrap))
     try:
         log.create_topics({topics.name(Topic.GENERATIONS): 1})
-        check_generation(log, plan.query, replace=plan.deployment(servers).replaces)
+        replaces = plan.deployment(servers).replaces
+        check_generation(log, plan.query, replace=replaces, adopt=plan.settings.get("adopt", ""))
         log.create_topics(topics.kept() | dict.fromkeys(topics.fed, plan.partitions))
         if topics.table is not None:
             log.create_topics({topics.table: 1}, is_compacted=True)

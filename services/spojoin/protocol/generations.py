@@ -3,6 +3,10 @@
 An announcement requests a generation; it counts iff its number is the next one, so that of two written at once the
 first counts. The first generation begins at once; a later one begins with a takeover, which says where its predecessor
 stopped. Until then the predecessor continues, and finishes its work.
+
+An announcement also says whose query it is. The first that does makes its owner the name's, and announcements of others
+don't count any more, but for one that adopts the name from its owner. One that announces no generation claims the name
+alone.
 """
 
 from __future__ import annotations
@@ -55,18 +59,28 @@ class Beginning:
         return self.counts[stream] if self.counts else 0
 
 
+#: The number in an announcement that claims the name and requests no generation; earlier versions ignore it.
+CLAIM = 0
+
+
 class Generations:
-    """Follows the topic, record by record."""
+    """Follows the topic, record by record.
+
+    owner: to whom the query's name belongs; empty while nobody has claimed it
+    """
 
     def __init__(self) -> None:
+        self.owner = ""
         self._announced: dict[int, Announcement] = {}
         self._takeover: Takeover | None = None
 
     def hear(self, record: Announcement | Takeover) -> bool:
         """Take the next record; returns whether it counts."""
         if isinstance(record, Announcement):
-            counts = record.generation == self.next_number
+            counts = record.generation in (CLAIM, self.next_number) and self._is_entitled(record)
             if counts:
+                self.owner = record.owner or self.owner
+            if counts and record.generation != CLAIM:
                 self._announced[record.generation] = record
             return counts
         follows = record.generation == self.current_number + 1 and record.from_generation == self.current_number
@@ -74,6 +88,10 @@ class Generations:
             self._takeover = record
             return True
         return False
+
+    def _is_entitled(self, announcement: Announcement) -> bool:
+        """Whether the name is free, its announcer's, or adopted from its owner. Earlier versions name no owner."""
+        return announcement.owner in ("", self.owner) or self.owner in ("", announcement.adopts)
 
     @property
     def next_number(self) -> int:

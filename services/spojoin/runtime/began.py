@@ -21,7 +21,7 @@ from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning, Generations
 from spojoin.query.meaning import differences, fingerprint, is_same_order
 from spojoin.runtime.backfill import InputHistory, Past, pasts_of, rows_between
-from spojoin.runtime.generations import announced_query, beginning_after, inputs_since
+from spojoin.runtime.generations import announced_inputs, announced_query, beginning_after, inputs_since
 from spojoin.runtime.topics import Topics
 from spojoin.wire.records import I64, Rows
 
@@ -73,13 +73,15 @@ def _beginning(query: Query, found: Generations, input_topics: Mapping[str, str]
             f"{name}: generation {current.generation} began with empty windows (backfill: none), so that its first "
             "results lack partners; name the row from which on its results count, --until"
         )
-    previous = announced_query(found.announced(takeover.from_generation))
+    announced = found.announced(takeover.from_generation)
+    previous = announced_query(announced)
     if query.order is Order.EVENT_TIME and not is_same_order(previous, query):
         raise ConfigurationError(
             f"{name}: the generation before {current.generation} had another order, so that the rows that it answered "
             f"end at no event time; {_REPLACE_AGAIN}"
         )
-    streams = inputs_since(previous, Topics.of(query, 1, input_topics), input_topics)
+    before = announced_inputs(previous, announced, input_topics)
+    streams = inputs_since(previous, Topics.of(query, 1, input_topics), before)
     return beginning_after(Beginning(current.generation), takeover, previous, query, streams)
 
 

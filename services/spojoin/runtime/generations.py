@@ -12,14 +12,14 @@ from spojoin.errors import ConfigurationError, WireError
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import EmitOn, Query
 from spojoin.ports.interfaces import Log, LogPartition
-from spojoin.protocol.generations import Beginning, Generations
+from spojoin.protocol.generations import CLAIM, Beginning, Generations
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import FIRST_GENERATION, Topic, topic_name
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import differences, fingerprint, is_same_order
 from spojoin.runtime.backfill import InputHistory, fill
 from spojoin.runtime.inputs import Parse
-from spojoin.runtime.settings import ENV_PREFIX, Settings
+from spojoin.runtime.settings import ENV_PREFIX, NO_RELEASE, Settings
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Announcement, Takeover
@@ -32,13 +32,22 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A generation to serve; `successor` is the query that will replace it, if any. `runner` runs pieces of frames."""
+    """A generation to serve; `successor` is the query that will replace it, if any. `runner` runs pieces of frames.
+
+    input_topics: as in `Settings`, where the settings' own are those of another query
+    """
 
     query: Query
     generation: int = FIRST_GENERATION
     successor: Query | None = None
     begin: Callable[[ResultPosition, Parse], Beginning] = lambda _result_position, _parse: Beginning()
     runner: TaskRunner = IN_TURN
+    input_topics: Mapping[str, str] | None = None
+
+    def topics(self, settings: Settings) -> Topics:
+        """The generation's topics."""
+        input_topics = settings.input_topics if self.input_topics is None else self.input_topics
+        return Topics.of(self.query, settings.workers_max, input_topics, self.generation)
 
 
 class GenerationsTopic:
@@ -87,7 +96,11 @@ class GenerationsTopic:
 
 
 class Office:
-    """Decides what one service serves: `query` is what it was given, the topic says what was agreed upon."""
+    """Decides what one service serves: `query` is what it was given, the topic says what was agreed upon.
+
+    pulse: called while that takes long
+    judged: called with each decision: why another query than the given one is served, or none is; empty where it is it
+    """
 
     def __init__(
         self,
@@ -97,6 +110,7 @@ class Office:
         *,
         writes_log: bool = False,
         pulse: Callable[[], None] = lambda: None,
+        judged: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._log = log
         self._query = query
@@ -105,6 +119,7 @@ class Office:
         self._topic = GenerationsTopic(log, query.name)
         self._mark = fingerprint(query)
         self._pulse = pulse
+        self._judged = judged
         self._has_served = False
 
     def has_news(self) -> bool:
@@ -112,54 +127,89 @@ class Office:
         return self._topic.has_news()
 
     def serving(self) -> Serving | None:
-        """What to serve now; None while the router has not announced it yet.
+        """What to serve now; None while the router has not announced it or claimed the name, or the name is another's.
 
-        Raises ConfigurationError where the query differs from the one that is served and may not replace it.
+        Services of a release serve what is served already where their query may not replace it. Others raise
+        ConfigurationError then, and where the name is another's.
         """
         found = self._topic.read()
-        wanted = found.wanted
+        owner, wanted = self._settings.owner, found.wanted
+        adopt = "" if self._has_served else self._settings.adopt  # whoever lost the name doesn't take it back
+        if not is_owners(found, owner, adopt):
+            return self._decided(foreign(self._query.name, found, owner), None)
         if wanted is None:
-            return self._announced(found) if self._writes_log else None
+            return self._announced(found) if self._writes_log else self._decided("", None)
+        if found.owner != owner and self._writes_log:
+            return self._claimed()
+        if found.owner not in ("", owner):
+            return self._decided("", None)
+        refusal = self._refusal(found, wanted)
+        if not refusal and self._writes_log and not self._has_served:
+            return self._announced(found)
+        return self._decided(refusal, self._current(found))
+
+    def _decided(self, refusal: str, serving: Serving | None) -> Serving | None:
+        if refusal and not self._settings.is_release:
+            raise ConfigurationError(refusal)
+        self._judged(refusal)
+        return serving
+
+    def _refusal(self, found: Generations, wanted: Announcement) -> str:
+        """Why this service's query isn't to be served; empty where it is, or will be."""
         if wanted.fingerprint == self._mark:
             self._has_served = True
-            return self._current(found)
-        if self._has_served and self._is_current(found):  # it finishes its generation, for the one that is wanted
-            return self._current(found)
-        if self._has_served or not self._settings.replace:
-            raise ConfigurationError(changed(self._query, wanted))
-        if not self._writes_log:
-            return self._current(found)
-        check_replaceable(self._query, wanted)
-        return self._announced(found)
+        elif self._has_served and found.current is not None and found.current.fingerprint == self._mark:
+            return ""  # it finishes its generation, for the one that is wanted
+        elif self._has_served or not self._settings.replace:
+            return changed(self._query, wanted)
+        else:
+            return irreplaceable(self._query, wanted)
+        return ""
 
-    def _is_current(self, found: Generations) -> bool:
-        return found.current is not None and found.current.fingerprint == self._mark
+    def _claimed(self) -> Serving | None:
+        """Claim the name; of two that claim it at once, the first has it."""
+        owner, adopt = self._settings.owner, self._settings.adopt
+        _log.info("claiming the name", owner=owner, adopts=adopt)
+        self._topic.append(Announcement(CLAIM, 0, "", "", owner=owner, adopts=adopt))
+        return self.serving()
 
     def _announced(self, found: Generations) -> Serving | None:
         """Announce the query; of two that are announced at once, the first has the number."""
-        number = found.next_number
-        _log.info("announcing a generation", generation=number, backfill=self._settings.backfill.value)
-        self._topic.append(Announcement(number, self._mark, self._query.text, self._settings.backfill.value))
+        number, settings = found.next_number, self._settings
+        _log.info("announcing a generation", generation=number, backfill=settings.backfill.value)
+        inputs = Topics.of(self._query, settings.workers_max, settings.input_topics).inputs
+        self._topic.append(
+            Announcement(
+                number, self._mark, self._query.text, settings.backfill.value, inputs, settings.owner, settings.adopt
+            )
+        )
         return self.serving()
 
     def _current(self, found: Generations) -> Serving:
         current = found.current
         if current is None:
             raise ValueError("nothing was announced")
-        query = self._query if current.fingerprint == self._mark else announced_query(current)
+        is_given = current.fingerprint == self._mark
+        query = self._query if is_given else announced_query(current)
+        input_topics = self._settings.input_topics if is_given else self._inputs(query, current)
         successor = None if found.successor is None else announced_query(found.successor)
-        return Serving(query, current.generation, successor, self._beginning(query, current, found))
+        serving = Serving(query, current.generation, successor, input_topics=input_topics)
+        return replace(serving, begin=self._beginning(serving, current, found))
+
+    def _inputs(self, query: Query, announcement: Announcement) -> Mapping[str, str]:
+        return announced_inputs(query, announcement, self._settings.input_topics)
 
     def _beginning(
-        self, query: Query, current: Announcement, found: Generations
+        self, serving: Serving, current: Announcement, found: Generations
     ) -> Callable[[ResultPosition, Parse], Beginning]:
-        topics = Topics.of(query, self._settings.workers_max, self._settings.input_topics, current.generation)
+        query, topics = serving.query, serving.topics(self._settings)
         fresh = Beginning(current.generation, current.fingerprint)
         takeover = found.takeover
         if takeover is None:
             return lambda _result_position, _parse: fresh
-        before = announced_query(found.announced(takeover.from_generation))
-        streams = inputs_since(before, topics, self._settings.input_topics)
+        announced = found.announced(takeover.from_generation)
+        before = announced_query(announced)
+        streams = inputs_since(before, topics, self._inputs(before, announced))
         begun = beginning_after(fresh, takeover, before, query, streams)
 
         def begin(result_position: ResultPosition, parse: Parse) -> Beginning:
@@ -186,32 +236,48 @@ def goes_on(office: Office, serving: Serving) -> bool:
     )
 
 
-def check_generation(log: Log[bytes], query: Query, *, replace: bool) -> None:
-    """Raise ConfigurationError where another query is served under this one's name and may not be replaced."""
-    wanted = GenerationsTopic(log, query.name).read().wanted
+def check_generation(log: Log[bytes], query: Query, *, replace: bool, owner: str = NO_RELEASE, adopt: str = "") -> None:
+    """Raise ConfigurationError where the query's name is another's, or another query is served and may not be replaced.
+
+    replace, owner, adopt: as in `Settings`
+    """
+    found = GenerationsTopic(log, query.name).read()
+    if not is_owners(found, owner, adopt):
+        raise ConfigurationError(foreign(query.name, found, owner))
+    if refusal := refused(query, found, replace=replace):
+        raise ConfigurationError(refusal)
+
+
+def refused(query: Query, found: Generations, *, replace: bool) -> str:
+    """Why a query isn't served, and won't be; empty where it is, or may replace the one that is."""
+    wanted = found.wanted
     if wanted is None or wanted.fingerprint == fingerprint(query):
-        return
-    if not replace:
-        raise ConfigurationError(changed(query, wanted))
-    check_replaceable(query, wanted)
+        return ""
+    return irreplaceable(query, wanted) if replace else changed(query, wanted)
 
 
-def check_replaceable(query: Query, wanted: Announcement) -> None:
-    """Raise ConfigurationError where a query can't take over from the one that was announced last (P12)."""
+def is_owners(found: Generations, owner: str, adopt: str) -> bool:
+    """Whether a query's name belongs to `owner`, or is free, or may be taken over from the owner that it adopts."""
+    return found.owner in ("", owner, adopt)
+
+
+def irreplaceable(query: Query, wanted: Announcement) -> str:
+    """Why a query can't take over from the one that was announced last (P12); empty where it can."""
     if query.has_table or announced_query(wanted).has_table:
-        raise ConfigurationError(
+        return (
             f"query {query.name!r} can't be replaced: one of both joins with a table, whose rows come from no window "
             "that could be filled again; give the new query another name"
         )
     if EmitOn.CLOSE in (query.emit, announced_query(wanted).emit):
-        raise ConfigurationError(
+        return (
             f"query {query.name!r} can't be replaced: with EMIT ON CLOSE, before or after, rows that are open would "
             "get no answer from either; give the new query another name, and end this one when its rows are closed"
         )
+    return ""
 
 
 def inputs_since(before: Query, topics: Topics, input_topics: Mapping[str, str]) -> dict[int, int]:
-    """Today's input, by the input of an earlier query that had its topic; input_topics: as in `Settings`."""
+    """Today's input, by the input of an earlier query that had its topic; input_topics: of that query, by stream."""
     earlier = Topics.of(before, 1, input_topics).inputs
     return {number: topics.inputs.index(topic) for number, topic in enumerate(earlier) if topic in topics.inputs}
 
@@ -266,6 +332,21 @@ def announced_query(announcement: Announcement) -> Query:
         if fingerprint(earlier) == announcement.fingerprint:
             return earlier
     return parse_query(announcement.text, source)
+
+
+def announced_inputs(query: Query, announcement: Announcement, input_topics: Mapping[str, str]) -> Mapping[str, str]:
+    """The topics of an announced query by stream; those of today where its announcement is older than they are."""
+    names = (stream.name for stream in query.inputs)
+    return dict(zip(names, announcement.inputs, strict=False)) if announcement.inputs else input_topics
+
+
+def foreign(name: str, found: Generations, owner: str) -> str:
+    """The message for a user who says a name that is another's."""
+    return (
+        f"the name {name!r} belongs to {found.owner} on this Kafka, and this is {owner}: give this query "
+        f"another name. If {found.owner} is gone for good, take the name over: helm upgrade --install ... --set "
+        f"query.adopt={found.owner}, spojoin up --adopt {found.owner}, or {ENV_PREFIX}ADOPT={found.owner}"
+    )
 
 
 def changed(query: Query, served: Announcement) -> str:

@@ -26,9 +26,9 @@ from spojoin.protocol.access import TRANSACTIONAL, seen_by, transactional_id
 from spojoin.protocol.packing import group_name, parse_group, parse_packing, with_standbys
 from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, presence_partition
-from spojoin.query.load import load_served_query
 from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import Office, Serving, goes_on
+from spojoin.runtime.given import given
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
 from spojoin.runtime.memory import limit_arenas, loaded_objects_spared
 from spojoin.runtime.packed import alone, edge_with, instance_of, packed, takes_over
@@ -53,6 +53,8 @@ FENCED_S = 20
 
 #: how often services look for another generation, and ask for the first announcement
 GENERATION_MS, ANNOUNCEMENT_S = 2_000.0, 0.1
+#: what services wait for until then
+ANNOUNCER = "the router, which announces the query to serve"
 #: how often a router looks for topics of generations that are over
 CLEAN_UP_MS = 60_000.0
 
@@ -96,7 +98,7 @@ def run(roles: Sequence[Role], settings: Settings) -> int:
     def wire(serving: Serving) -> Wiring:
         return (packed if len(roles) > 1 else alone)(wires, serving, settings)
 
-    return exit_status(lambda: _serve(tuple(roles), load_served_query(settings.query_file), settings, wire))
+    return exit_status(lambda: _serve(tuple(roles), settings, wire))
 
 
 def _room(role: Role) -> ModuleType:
@@ -124,13 +126,21 @@ def _refused(error: ConfigurationError) -> int:
     return EXIT_CONFIGURATION
 
 
-def _serve(roles: tuple[Role, ...], query: Query, settings: Settings, wire: Callable[[Serving], Wiring]) -> None:
+def _serve(roles: tuple[Role, ...], settings: Settings, wire: Callable[[Serving], Wiring]) -> None:
     limit_arenas()
-    service = wire(Serving(query)).service  # a wrong setting ends the start before anything is opened
+    found = given(settings, lambda query: wire(Serving(query)))  # a mistake ends the start before anything is opened
+    query, service = found.query, wire(Serving(found.query)).service
     log_lines.configure(settings.log_level, settings.named(service))
     with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world(roles, settings.named(service), query.name, settings, stack)
-        office = Office(world.log, query, settings, writes_log=Role.ROUTER in roles, pulse=world.health.tick)
+        office = Office(
+            world.log,
+            query,
+            settings,
+            writes_log=Role.ROUTER in roles,
+            pulse=world.health.tick,
+            judged=found.judging(world.reporter.judged),
+        )
         try:
             _supervise(Charge(roles, query, settings, wire, world, office), stop)
         except Fenced:
@@ -165,7 +175,7 @@ class Charge:
             roles=self.roles,
             edge=edge,
             presence=presence,
-            topics=Topics.of(serving.query, settings.workers_max, settings.input_topics, serving.generation),
+            topics=serving.topics(settings),
             machine_factory=(
                 instance_of(wiring, settings, is_heir=not self.was_fenced) if waits else wiring.machine_factory
             ),
@@ -283,9 +293,10 @@ def _serve_generation(charge: Charge, stop: threading.Event) -> None:
     world.log.create_topics({shared.name(Topic.GENERATIONS): 1})
     serving = charge.office.serving()
     if serving is None:
-        world.health.is_ready, world.health.waits_for = False, "the router, which announces the query to serve"
+        refusal = world.health.refusal
+        world.health.is_ready, world.health.waits_for = False, refusal or ANNOUNCER
         world.health.tick()
-        stop.wait(ANNOUNCEMENT_S)
+        stop.wait(GENERATION_MS / 1_000 if refusal else ANNOUNCEMENT_S)
         return
     spec = charge.spec(serving)
     create_topics(world.log, spec.topics, settings.results_bytes_max, charge.roles)

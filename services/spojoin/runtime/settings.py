@@ -31,6 +31,9 @@ ENV_PREFIX = PREFIX
 _FILE_KINDS = {".yaml": "yaml_file", ".yml": "yaml_file", ".toml": "toml_file", ".env": "env_file"}
 
 
+#: To whom the names of queries belong that no release runs: `spojoin up`, Compose, or services by hand.
+NO_RELEASE = "spojoin-up"
+
 #: Settings whose values may hold passwords, and are never printed.
 _SECRET = ("kafka", "kafka_password", "redis_url", "redis_password", "registry_url", "registry_password")
 #: How results are written: see `wire/README.md`.
@@ -62,6 +65,9 @@ class Settings(BaseSettings):
     registry_username, registry_password, registry_password_file: who this service is for the registry
     registry_ca: a file of certificates that the registry's own is checked against; default the usual authorities
     input_topics: the topic of a stream, where it isn't `in.<stream>`
+    owner: the release that runs the services, and to whom the query's name belongs; services of a release go on with
+        the query that is served where theirs is refused, all others end
+    adopt: the owner that the query's name is taken over from, where that one is gone for good
     replace: whether a query of another meaning replaces the one that is served under its name
     backfill: how far back such a query reads its inputs again: window, none or earliest
     transactions: whether the sink writes in Kafka transactions
@@ -116,6 +122,8 @@ class Settings(BaseSettings):
     registry_password_file: Path | None = None
     registry_ca: Path | None = None
     input_topics: dict[str, str] = Field(default_factory=dict)
+    owner: str = Field(NO_RELEASE, min_length=1)
+    adopt: str = ""
     replace: bool = False
     backfill: Backfill = Backfill.WINDOW
     transactions: bool = True
@@ -170,6 +178,11 @@ class Settings(BaseSettings):
     def named(self, service: str) -> str:
         """How this instance of a service is called in reports."""
         return instance_name(service, self.instance)
+
+    @property
+    def is_release(self) -> bool:
+        """Whether services of a release run, which are to go on whatever query they are given."""
+        return self.owner != NO_RELEASE
 
     def workers_packed(self) -> int:
         """How many of the first workers share a process with other roles."""

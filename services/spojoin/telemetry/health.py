@@ -11,11 +11,15 @@ from spojoin.telemetry.http_server import ThreadServer
 
 
 class Health:
-    """What the loop reports about itself; written by the loop, read by the server's threads."""
+    """What the loop reports about itself; written by the loop, read by the server's threads.
+
+    refusal: why the service goes on with another query than the one it was given, or with none; empty where it doesn't
+    """
 
     def __init__(self, clock: Clock, stall_ms_max: int) -> None:
         self.is_ready = False
         self.waits_for = "start"
+        self.refusal = ""
         self._clock = clock
         self._stall_ms_max = stall_ms_max
         self._ticked_ms = clock.monotonic_ms()
@@ -34,7 +38,9 @@ class Health:
         is_live, said = self.live()
         if not is_live:
             return False, said
-        return self.is_ready, "caught up" if self.is_ready else f"waiting: {self.waits_for}"
+        if not self.is_ready:
+            return False, f"waiting: {self.waits_for}"
+        return True, f"caught up, with another query: {self.refusal}" if self.refusal else "caught up"
 
 
 class HealthServer(ThreadServer):

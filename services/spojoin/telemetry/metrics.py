@@ -276,6 +276,12 @@ class Metrics:
     def _add_troubles(self) -> None:
         self.dead_letters = self._counter("spojoin_dead_letters", "Rows refused, by reason (router).", "reason")
         self.retries = self._counter("spojoin_retries", "Machines thrown away and rebuilt, by what failed.", "error")
+        self.accepted = self._gauge(
+            "spojoin_query_accepted",
+            "1 if the query that the service was given is served, or will be; 0 where it was refused, so that the one "
+            "that was served before goes on, or the service waits for its name.",
+        )
+        self.accepted.set(1)
         self.fenced = self._counter("spojoin_fenced", "Times a newer instance took over.")
         self.store_failures = self._counter("spojoin_store_errors", "Operations that Redis did not answer.")
         self.kafka_errors = self._counter(

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import structlog
+
 from spojoin.model import Query
 from spojoin.ports.interfaces import Clock, Fields
 from spojoin.ports.shared_state import STATUS_TTL_S, SharedState, key
@@ -30,6 +32,8 @@ from spojoin.telemetry.trail import FrameTrail
 from spojoin.wire.records import Barrier, Batch, Frame, HotKeys, Record
 
 PUBLISH_MS = 1_000
+
+_log = structlog.get_logger(__name__)
 
 #: where Linux reports a process's sizes in pages; the resident size comes second
 _PAGES = Path("/proc/self/statm")
@@ -89,6 +93,13 @@ class Reporter:
         """
         self._needs, self._workers, self._inside, self._instances = tuple(needs), workers, inside, instances
         self._knows_workers = Role.ROUTER in self._who.roles
+
+    def judged(self, refusal: str) -> None:
+        """Report from now on why the query that the service was given isn't served; empty where it is."""
+        if refusal not in ("", self._health.refusal):
+            _log.warning("query not accepted", reason=refusal)
+        self._health.refusal = refusal
+        self._metrics.accepted.set(not refusal)
 
     def begin_generation(self) -> None:
         """Forget what was gathered of another generation's topics (rule P12)."""
@@ -311,6 +322,7 @@ class Reporter:
             "tuples": int(value_of(metrics.tuples if Role.ROUTER in self._who.roles else metrics.answered_tuples)),
             "matches": int(value_of(metrics.matches)),
             "retries": int(value_of(metrics.retries)),
+            "refusal": self._health.refusal,
             **{f"hop:{hop}": took.text() for hop, took in metrics.hops.lately(self._clock.monotonic_ms()).items()},
         }
         if Role.PREDICTOR not in self._who.roles:

@@ -35,6 +35,7 @@ class ServiceStatus(NamedTuple):
     have no result, NaN where every row has one; it and `result_frame` are None where the service doesn't report them.
     `hops` are those that the service times. `open_rows` are rows that wait for later partners, the oldest for
     `open_ms`; None where no rows ask, or the service doesn't report them. `held` is the input that rows wait for.
+    `refusal` is why the service goes on with another query than the one it was given; empty where it doesn't.
     """
 
     query: str
@@ -61,6 +62,7 @@ class ServiceStatus(NamedTuple):
     open_rows: int | None = None
     open_ms: float | None = None
     held: HeldBy | None = None
+    refusal: str = ""
 
 
 class QueryStatus(NamedTuple):
@@ -135,6 +137,12 @@ def holder_of(services: Iterable[ServiceStatus]) -> HeldBy | None:
     return next((row.held for row in services if row.held is not None), None)
 
 
+def refusal_of(services: Iterable[ServiceStatus]) -> str:
+    """Why another query is served than services were given, as the one that started last says; empty where none is."""
+    found = [(row.wall_ms - 1_000 * row.uptime_s, row.refusal) for row in services]
+    return max(found, default=(0.0, ""))[1]
+
+
 def without_credentials(text: str) -> str:
     """The sentence with the user and the password of any address blanked, so that it may be shown."""
     return _CREDENTIALS.sub(lambda found: f"{found[1] or found[2]}***", text)
@@ -184,6 +192,7 @@ def _row(query: str, service: str, fields: Mapping[str, str], wall_ms: int) -> S
         open_rows=number("open_rows") if "open_rows" in fields else None,
         open_ms=float(fields["open_ms"]) if "open_ms" in fields else None,
         held=held_by(fields),
+        refusal=without_credentials(fields.get("refusal", "")),
     )
 
 

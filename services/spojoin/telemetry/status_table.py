@@ -16,7 +16,16 @@ from spojoin.protocol.services import in_order
 from spojoin.telemetry.expected import ExpectedServices
 from spojoin.telemetry.hop_rows import hop_rows
 from spojoin.telemetry.hop_table import hop_table
-from spojoin.telemetry.status import FINE, QueryStatus, ServiceStatus, holder_of, open_rows, read_status, unanswered_ms
+from spojoin.telemetry.status import (
+    FINE,
+    QueryStatus,
+    ServiceStatus,
+    holder_of,
+    open_rows,
+    read_status,
+    refusal_of,
+    unanswered_ms,
+)
 from spojoin.telemetry.words import duration, milliseconds, open_text, unanswered_text
 
 #: services report every second; one is silent after this long without a report, and gone once its report has expired
@@ -36,6 +45,8 @@ def _parts(status: QueryStatus, wall_ms: int) -> Iterator[RenderableType]:
     yield Text(status.query, style="bold")
     yield Text(f"  {_totals(status.totals)}")
     yield Text(f"  {_latency(status.services)}")
+    if refusal := refusal_of(status.services):
+        yield Text(f"  not accepted: {refusal}", style="yellow")
     if (held := holder_of(status.services)) is not None:
         yield Text(f"  {held}", style="yellow")
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")

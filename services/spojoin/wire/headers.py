@@ -496,15 +496,16 @@ def _read_presence(header: pb.Presence, columns: ColumnReader) -> Presence:
     return Presence(**_taken(header, _PRESENCE))
 
 
-_ANNOUNCEMENT = ("generation", "fingerprint", "text", "backfill")
+_ANNOUNCEMENT = ("generation", "fingerprint", "text", "backfill", "owner", "adopts")
 
 
 def _write_announcement(announcement: Announcement, header: pb.Announcement, columns: ColumnWriter) -> None:
     _copy(announcement, header, _ANNOUNCEMENT)
+    header.inputs.extend(announcement.inputs)
 
 
 def _read_announcement(header: pb.Announcement, columns: ColumnReader) -> Announcement:
-    return Announcement(**_taken(header, _ANNOUNCEMENT))
+    return Announcement(**_taken(header, _ANNOUNCEMENT), inputs=tuple(header.inputs))
 
 
 _TAKEOVER = ("generation", "from_generation", "checkpoint", "lateness_us", "numbered")

@@ -298,12 +298,18 @@ class Announcement:
     """A request for a generation of a query: the first, or one that replaces its predecessor (rule P12).
 
     text: the query file; backfill: a `Backfill`, how far back to fill its windows
+    inputs: the topics of its inputs, in their order; empty in announcements that are older than it
+    owner: whose query it is, to whom its name belongs then; empty in announcements that are older than it
+    adopts: the owner that the name is taken over from; empty where it is nobody's yet, or the owner's already
     """
 
     generation: int
     fingerprint: int
     text: str
     backfill: str
+    inputs: tuple[str, ...] = ()
+    owner: str = ""
+    adopts: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,12 +70,12 @@ ALLOWED = _table("""
     spojoin: client embedded version
     spojoin.__main__: cli
     roles.controller: ports protocol runtime telemetry wire
-    roles.controller.__main__: ports protocol query roles.controller runtime telemetry
+    roles.controller.__main__: ports protocol roles.controller runtime telemetry
     roles.logical_and.__main__: protocol roles.logical_and runtime
     roles.mutable.__main__: protocol roles.mutable runtime
     roles.permutation.__main__: protocol roles.permutation runtime
     roles.pojoin.__main__: protocol published roles.pojoin runtime
-    roles.predictor.__main__: protocol query roles.predictor runtime telemetry
+    roles.predictor.__main__: protocol roles.predictor runtime telemetry
     roles.router.__main__: embedded ports protocol query roles.router runtime wire
     roles.sink.__main__: protocol roles.sink runtime
 """)

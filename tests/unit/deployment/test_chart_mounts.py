@@ -134,7 +134,7 @@ def test_every_program_has_the_extra_volumes():
     volume = "extraVolumes[0].name=v,extraVolumes[0].emptyDir.sizeLimit=1Mi"
     mount = "extraVolumeMounts[0].name=v,extraVolumeMounts[0].mountPath=/v"
     found = pods(manifests("demo", volume, mount))
-    assert {name for name, pod in found.items() if "/v" in sources(pod)} == found.keys() - SERVERS - {"check-query"}
+    assert {name for name, pod in found.items() if "/v" in sources(pod)} == found.keys() - SERVERS
 
 
 def test_a_root_container_hands_the_broker_its_volume_only_on_request():

@@ -42,7 +42,13 @@ def checked(query, *settings, **options):
     (job,) = [each for each in found if each["kind"] == "Job" and each["metadata"]["name"] == name]
     (container,) = job["spec"]["template"]["spec"]["containers"]
     arguments = [str(query) if part.endswith("query.yaml") else part for part in container["args"]]
-    return CliRunner().invoke(app, arguments, env={each["name"]: each["value"] for each in container["env"]})
+    return CliRunner().invoke(app, arguments, env={each["name"]: value_of(each) for each in container["env"]})
+
+
+def value_of(variable):
+    """Its value, or what its Secret may hold."""
+    address = "redis://r:6379/0" if variable["name"] == "SPOJOIN_REDIS_URL" else "secret"
+    return variable.get("value", address)
 
 
 @pytest.fixture(autouse=True)
@@ -119,7 +125,7 @@ def test_a_wrong_setting_ends_the_install_with_its_sentence(demo, setting, sente
     ],
     ids=["password", "address", "variable"],
 )
-def test_the_check_assumes_that_secrets_are_right(demo, settings):
+def test_the_check_reads_secrets(demo, settings):
     result = checked(demo, *settings)
     assert result.exit_code == 0, result.output
 
@@ -241,24 +247,35 @@ def check_of(*options):
     return job["spec"]["template"]["spec"]
 
 
-def test_an_upgrade_asks_kafka_as_the_router_and_an_install_asks_nothing():
+def test_the_check_asks_kafka_as_the_router_whatever_it_is_part_of():
     (first,), (later,) = check_of()["containers"], check_of("--is-upgrade")["containers"]
-    assert "--running" not in first["args"]
-    assert later["args"] == [*first["args"], "--running"]
-    variables = {each["name"]: each for each in later["env"]}
+    assert first == later
+    assert "--running" in first["args"]
+    variables = {each["name"]: each for each in first["env"]}
     assert variables["SPOJOIN_KAFKA_USERNAME"]["value"] == "joins-router"
     secret = variables["SPOJOIN_KAFKA_PASSWORD"]["valueFrom"]["secretKeyRef"]
-    assert secret == {"name": "kafka-joins-router", "key": "password"}
-    assert variables.keys() >= {each["name"] for each in first["env"]}
+    assert secret == {"name": "kafka-joins-router", "key": "password", "optional": True}
 
 
-def test_the_query_that_an_upgrade_compares_is_the_new_one():
-    volumes = {each["name"]: each for each in check_of("--is-upgrade")["volumes"]}
+def test_the_query_that_the_check_compares_is_the_new_one():
+    volumes = {each["name"]: each for each in check_of()["volumes"]}
     assert volumes["query"]["configMap"]["name"] == "demo-spojoin-check-query"
     assert "kafka-tls" in volumes
 
 
-def test_an_upgrade_that_makes_strimzi_users_does_not_wait_for_passwords():
+def test_a_release_that_makes_strimzi_users_does_not_wait_for_passwords():
     options = ("--set", "strimzi.cluster=c,strimzi.users.enabled=true")
-    (container,) = check_of("--is-upgrade", *options)["containers"]
-    assert "--running" not in container["args"]
+    (container,) = check_of(*options)["containers"]
+    assert "--coming" in container["args"]
+
+
+@pytest.mark.parametrize(("name", "is_owner"), [("joins/first", True), ("spojoin-up", True), ("first", False)])
+def test_a_name_is_adopted_from_a_release_or_from_spojoin_up(name, is_owner):
+    done = subprocess.run(
+        [HELM, "template", "demo", CHART, "--set", f"demo.enabled=true,query.adopt={name}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode == 0) is is_owner, done.stderr
+    assert ("query.adopt: Does not match pattern" in done.stderr) is not is_owner

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spojoin.protocol.generations import Generations
+from spojoin.protocol.generations import CLAIM, Generations
 from spojoin.wire.records import Announcement, SourcePosition, Takeover
 
 
@@ -20,6 +22,22 @@ def takeover(number: int, before: int) -> Takeover:
 def heard(*records: Announcement | Takeover) -> tuple[Generations, list[bool]]:
     found = Generations()
     return found, [found.hear(record) for record in records]
+
+
+def claim(owner: str, adopts: str = "") -> Announcement:
+    return Announcement(CLAIM, 0, "", "", owner=owner, adopts=adopts)
+
+
+def test_the_first_that_says_whose_query_it_is_has_its_name():
+    found, counts = heard(announcement(1), claim("a"), claim("b"), replace(announcement(2), owner="b"), claim("a"))
+    assert counts == [True, True, False, False, True]
+    assert (found.owner, found.next_number, found.wanted) == ("a", 2, announcement(1))
+
+
+def test_a_name_is_adopted_from_its_owner_once():
+    found, counts = heard(replace(announcement(1), owner="a"), claim("b", "a"), claim("c", "a"), claim("a", "c"))
+    assert counts == [True, True, False, False]
+    assert (found.owner, found.current_number, found.next_number) == ("b", 1, 2)
 
 
 def test_nothing_is_served_before_an_announcement():

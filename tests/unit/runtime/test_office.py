@@ -13,7 +13,7 @@ from spojoin.protocol.topology import Role, Topic, topic_name
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import GenerationsTopic, Office, check_generation, goes_on
-from spojoin.runtime.settings import load_settings
+from spojoin.runtime.settings import NO_RELEASE, load_settings
 from spojoin.wire.codec import encode
 from spojoin.wire.records import Announcement, SourcePosition, Takeover
 
@@ -39,7 +39,17 @@ def log() -> MemoryLog[bytes]:
 
 
 def office(log: MemoryLog[bytes], query: Query, role: Role = Role.ROUTER, **given: object) -> Office:
-    return Office(log, query, load_settings(query_file="q.yaml", **given), writes_log=role is Role.ROUTER)
+    settings = load_settings(query_file="q.yaml", **given)
+    made = Office(log, query, settings, writes_log=role is Role.ROUTER, judged=lambda said: said_by(made).append(said))
+    return made
+
+
+def said_by(asked: Office) -> list[str]:
+    """All that an office said of its query; the last is what it says now."""
+    return SAID.setdefault(id(asked), [])
+
+
+SAID: dict[int, list[str]] = {}
 
 
 def write(log: MemoryLog[bytes], record: Announcement | Takeover) -> None:
@@ -47,7 +57,7 @@ def write(log: MemoryLog[bytes], record: Announcement | Takeover) -> None:
 
 
 def announced(number: int, query: Query, backfill: str = "window") -> Announcement:
-    return Announcement(number, fingerprint(query), query.text, backfill)
+    return Announcement(number, fingerprint(query), query.text, backfill, ("in.trips",), NO_RELEASE)
 
 
 def takeover(number: int, before: int, offset: int = 0) -> Takeover:
@@ -195,3 +205,140 @@ def test_records_of_other_types_are_refused(log):
     log.writer().append(GENERATIONS, b"?")
     with pytest.raises(ConfigurationError, match=r"q.generations offset 0: .*"):
         office(log, OLD).serving()
+
+
+# -- services of a release go on
+
+
+FIRST, SECOND = "joins/first", "joins/second"
+TABLE = parse_query(
+    "name: q\nstreams: {s: {schema: {a: long}}}\ntables: {t: {topic: t, schema: {b: long}}}\n"
+    "sql: SELECT l.a, r.b FROM s AS l JOIN t AS r ON l.a < r.b\n"
+)
+
+
+@pytest.mark.parametrize("role", [Role.ROUTER, Role.SINK])
+@pytest.mark.parametrize(
+    ("query", "given", "why"),
+    [(NEW, {}, "output was count, is pairs"), (TABLE, {"replace": True}, "joins with a table")],
+    ids=["changed", "irreplaceable"],
+)
+def test_a_release_goes_on_with_the_served_query_and_says_why(log, role, query, given, why):
+    office(log, OLD, owner=FIRST).serving()
+    rolled = office(log, query, role, owner=FIRST, **given)
+    serving = rolled.serving()
+    assert served(serving) == (1, None, fingerprint(OLD))
+    assert why in said_by(rolled)[-1]
+    assert goes_on(rolled, serving)
+    assert len(log.records(GENERATIONS)) == 1
+
+
+@pytest.mark.parametrize("role", [Role.ROUTER, Role.SINK])
+def test_a_release_that_was_rolled_back_past_a_replacement_goes_on_with_the_new_query(log, role):
+    office(log, OLD, owner=FIRST).serving()
+    office(log, NEW, owner=FIRST, replace=True).serving()
+    back = office(log, OLD, role, owner=FIRST)
+    assert served(back.serving()) == (1, 2, fingerprint(OLD)), "which ends its generation first"
+    assert said_by(back)[-1] == "" or "generation 2" in said_by(back)[-1]
+    write(log, takeover(2, 1))
+    assert served(back.serving()) == (2, None, fingerprint(NEW))
+    assert "generation 2: output was pairs, is count" in said_by(back)[-1]
+    assert len(log.records(GENERATIONS)) == 3
+
+
+def test_old_services_of_a_release_serve_the_new_query_until_they_are_ended(log):
+    old = [office(log, OLD, role, owner=FIRST) for role in (Role.ROUTER, Role.SINK)]
+    for each in old:
+        each.serving()
+    assert [said_by(each)[-1] for each in old] == ["", ""]
+    office(log, NEW, owner=FIRST, replace=True).serving()
+    write(log, takeover(2, 1))
+    for each in old:
+        assert served(each.serving()) == (2, None, fingerprint(NEW))
+        assert "generation 2" in said_by(each)[-1]
+    assert len(log.records(GENERATIONS)) == 3, "none takes its place back"
+
+
+def test_a_query_that_is_not_the_given_one_keeps_the_topics_that_it_was_announced_with(log):
+    log.create_topics({"rides": 1})
+    office(log, OLD, owner=FIRST, input_topics={"trips": "rides"}).serving()
+    renamed = parse_query(TEXT.replace("trips", "tours"))
+    settings = load_settings(query_file="q.yaml", owner=FIRST, input_topics={"tours": "rides"})
+    serving = Office(log, renamed, settings, writes_log=True).serving()
+    assert serving.topics(settings).inputs == ("rides",)
+
+
+# -- names
+
+
+def refused_name(log, query, role=Role.ROUTER, **given):
+    """An office that is to have no part in the name; what it says."""
+    asked, before = office(log, query, role, **given), len(log.records(GENERATIONS))
+    assert asked.serving() is None
+    assert len(log.records(GENERATIONS)) == before
+    return said_by(asked)[-1]
+
+
+@pytest.mark.parametrize("role", [Role.ROUTER, Role.SINK])
+@pytest.mark.parametrize("query", [OLD, NEW])
+def test_another_release_of_the_name_waits_writes_nothing_and_names_the_owner(log, role, query):
+    office(log, OLD, owner=FIRST).serving()
+    said = refused_name(log, query, role, owner=SECOND, replace=True)
+    assert f"the name 'q' belongs to {FIRST} on this Kafka, and this is {SECOND}" in said
+    assert f"--set query.adopt={FIRST}" in said
+    with pytest.raises(ConfigurationError, match=f"belongs to {FIRST} on this Kafka, and this is {NO_RELEASE}"):
+        office(log, query, role, replace=True).serving()
+    with pytest.raises(ConfigurationError, match=f"belongs to {FIRST}"):
+        check_generation(log, query, replace=True, owner=SECOND)
+    assert served(office(log, OLD, owner=FIRST).serving()) == (1, None, fingerprint(OLD))
+
+
+def test_a_release_does_not_take_the_name_of_spojoin_up(log):
+    office(log, OLD).serving()
+    assert f"belongs to {NO_RELEASE}" in refused_name(log, OLD, owner=SECOND)
+    assert served(office(log, OLD).serving()) == (1, None, fingerprint(OLD)), "the next `up` of the same user"
+
+
+def test_a_name_that_earlier_versions_left_is_claimed_by_the_first_router(log):
+    write(log, Announcement(1, fingerprint(OLD), OLD.text, "window"))
+    sink = office(log, OLD, Role.SINK, owner=FIRST)
+    assert served(sink.serving()) == (1, None, fingerprint(OLD)), "which goes on meanwhile"
+    assert served(office(log, OLD, owner=FIRST).serving()) == (1, None, fingerprint(OLD))
+    assert FIRST in refused_name(log, OLD, Role.SINK, owner=SECOND)
+    assert served(sink.serving()) == (1, None, fingerprint(OLD))
+
+
+@pytest.mark.parametrize("query", [OLD, NEW])
+def test_a_name_is_adopted_by_whoever_names_its_owner(log, query):
+    before = office(log, OLD, owner=FIRST)
+    before.serving()
+    sink = office(log, query, Role.SINK, owner=SECOND, adopt=FIRST, replace=True)
+    assert sink.serving() is None, "its router has not claimed the name yet"
+    assert office(log, query, owner=SECOND, adopt=FIRST, replace=True).serving() is not None
+    assert sink.serving() is not None
+    assert GenerationsTopic(log, "q").read().owner == SECOND
+    assert before.serving() is None, "whoever has lost the name has no part in it any more"
+    assert SECOND in said_by(before)[-1]
+
+
+def test_whoever_lost_a_name_does_not_take_it_back_by_what_it_once_adopted(log):
+    office(log, OLD).serving()
+    first = office(log, OLD, owner=FIRST, adopt=NO_RELEASE)
+    assert first.serving() is not None
+    assert office(log, OLD, adopt=FIRST).serving() is not None
+    assert first.serving() is None
+    assert GenerationsTopic(log, "q").read().owner == NO_RELEASE
+
+
+def test_of_two_that_claim_a_name_at_once_the_first_has_it(log):
+    write(log, Announcement(1, fingerprint(OLD), OLD.text, "window"))
+    second = office(log, OLD, owner=SECOND)
+    append = second._topic.append
+
+    def beaten(announcement: Announcement) -> None:
+        office(log, OLD, owner=FIRST).serving()
+        append(announcement)
+
+    second._topic.append = beaten
+    assert second.serving() is None
+    assert FIRST in said_by(second)[-1]

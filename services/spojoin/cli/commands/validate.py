@@ -22,7 +22,13 @@ class ValidateOptions:
         typer.Option("--deployed", help="Check the query as the services would run it, and their SPOJOIN_ variables."),
     ] = False
     running: Annotated[
-        bool, typer.Option("--running", help="Also ask Kafka whether another query is served under its name.")
+        bool,
+        typer.Option(
+            "--running", help="Also ask Kafka whether another query is served under its name, or the name is another's."
+        ),
+    ] = False
+    coming: Annotated[
+        bool, typer.Option("--coming", help="With --running: Kafka, or this user of it, may not be there yet.")
     ] = False
     partials: Annotated[
         int | None, typer.Option(min=1, help="Partitions of the topic of partials, where something else creates it.")
@@ -47,13 +53,15 @@ def validate(options: ValidateOptions) -> None:
         SPOJOIN_BOOTSTRAP_SERVERS=kafka:9092 spojoin validate query.yaml --deployed --running
     """
     with one_sentence(is_debug=options.debug):
-        from spojoin.cli.deployed import check_names, check_partials, check_running, load_deployed
+        from spojoin.cli.deployed import check_names, check_partials, check_running, deployed_settings, load_deployed
         from spojoin.query.load import load_query
 
-        loaded = load_deployed(options.query) if options.deployed else load_query(options.query)
+        is_coming = options.coming
+        asked = deployed_settings(options.query, is_coming=is_coming) if options.deployed or options.running else None
+        loaded = load_deployed(options.query, asked) if asked and options.deployed else load_query(options.query)
         check_partials(loaded, options.partials)
         check_names(loaded, options.named or ())
-        if options.running and (unknown := check_running(loaded, options.query)):
+        if asked and options.running and (unknown := check_running(loaded, asked, is_coming=is_coming)):
             typer.echo(f"{loaded.name}: {unknown}", err=True)
         say_notes(loaded)
         typer.echo(f"{loaded.name}: the query is valid")

@@ -13,14 +13,15 @@ import structlog
 
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.ports.interfaces import LogPartition
+from spojoin.protocol.generations import Generations
 from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import Role, Topic
-from spojoin.query.load import load_served_query
 from spojoin.roles.controller.app import Controller
 from spojoin.roles.controller.cluster import Cluster
 from spojoin.roles.controller.control_topic import ControlTopic
 from spojoin.roles.controller.policy import ScalingLimits
-from spojoin.runtime.generations import GenerationsTopic
+from spojoin.runtime.generations import GenerationsTopic, announced_query, foreign, is_owners, refused
+from spojoin.runtime.given import Given, given
 from spojoin.runtime.loop import Surroundings
 from spojoin.runtime.service import (
     BACKOFF_S_MAX,
@@ -35,6 +36,7 @@ from spojoin.runtime.service import (
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
 from spojoin.telemetry import log_lines
+from spojoin.telemetry.reporter import Reporter
 
 SERVICE = "controller"
 #: Between turns: a worker that goes is noticed within it.
@@ -49,15 +51,15 @@ def serve(settings: Settings) -> int:
 
 
 def _serve(settings: Settings) -> None:
-    query = load_served_query(settings.query_file)
+    found = given(settings)
+    query = found.query
     cluster = _cluster(settings)
     needs = without_workers(query, settings.joiners, settings.packing)
     topics = Topics.of(query, settings.workers_max, settings.input_topics)
-    controlled = ControlledQuery(cluster, topics, settings, limits_of(settings), needs)
+    controlled = ControlledQuery(cluster, topics, settings, limits_of(settings), needs, found)
     log_lines.configure(settings.log_level, SERVICE)
     with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world((Role.CONTROLLER,), SERVICE, query.name, settings, stack)
-        world.reporter.expect(needs, settings.workers, settings.workers_packed(), 1 + settings.standbys)
         supervise(controlled, world, stop)
 
 
@@ -83,6 +85,7 @@ class ControlledQuery:
     """A query, the cluster that runs its workers, and how many of them may run.
 
     needs: the services besides the workers that results wait for
+    given: the query that the release was given; None where nobody asks whether it is the one that is served
     """
 
     cluster: Cluster
@@ -90,6 +93,24 @@ class ControlledQuery:
     settings: Settings
     limits: ScalingLimits
     needs: Sequence[str] = ()
+    given: Given | None = None
+
+    def following(self, found: Generations, reporter: Reporter) -> ControlledQuery | None:
+        """The query as the topic of generations has it, which may be another than the given one (rule P12).
+
+        None where its name is another's.
+        """
+        settings, followed = self.settings, replace(self, topics=replace(self.topics, generation=found.current_number))
+        if not is_owners(found, settings.owner, ""):
+            reporter.judged(foreign(self.topics.query, found, settings.owner))
+            return None
+        if self.given is not None:
+            refusal = refused(self.given.query, found, replace=settings.replace)
+            self.given.judging(reporter.judged)(refusal)
+            if refusal and found.current is not None:
+                served = announced_query(found.current)
+                followed = replace(followed, needs=without_workers(served, settings.joiners, settings.packing))
+        return followed
 
 
 def supervise(controlled: ControlledQuery, world: Surroundings, stop: threading.Event) -> None:
@@ -103,9 +124,14 @@ def supervise(controlled: ControlledQuery, world: Surroundings, stop: threading.
         try:
             world.log.create_topics({controlled.topics.name(Topic.GENERATIONS): 1})
             generations = GenerationsTopic(world.log, controlled.topics.query)
-            topics = replace(controlled.topics, generation=generations.read().current_number)
-            create_topics(world.log, topics, controlled.settings.results_bytes_max, (Role.CONTROLLER,))
-            _live(replace(controlled, topics=topics), world, generations, stop)
+            followed = controlled.following(generations.read(), world.reporter)
+            if followed is None:
+                health.is_ready, health.waits_for = False, health.refusal
+                health.tick()
+                stop.wait(BACKOFF_S_MAX)
+                continue
+            create_topics(world.log, followed.topics, controlled.settings.results_bytes_max, (Role.CONTROLLER,))
+            _live(followed, world, generations, stop)
         except Retryable as error:
             backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
             health.is_ready, health.waits_for = False, str(error)
@@ -118,7 +144,8 @@ def supervise(controlled: ControlledQuery, world: Surroundings, stop: threading.
 def _live(
     controlled: ControlledQuery, world: Surroundings, generations: GenerationsTopic, stop: threading.Event
 ) -> None:
-    topics, workers = controlled.topics, controlled.settings.workers
+    topics, settings, workers = controlled.topics, controlled.settings, controlled.settings.workers
+    world.reporter.expect(controlled.needs, workers, settings.workers_packed(), 1 + settings.standbys)
     world.shared.log_id = world.log.topic_id(topics.name(Topic.FRAMES))
     control = ControlTopic(world.log, LogPartition(topics.name(Topic.CONTROL), 0), world.clock)
     try:

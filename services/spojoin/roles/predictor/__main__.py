@@ -8,11 +8,10 @@ import signal
 import sys
 from contextlib import ExitStack
 
-from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import Role
-from spojoin.query.load import load_served_query
 from spojoin.roles.predictor.app import PredictorService, quiet_faust
 from spojoin.roles.predictor.faust_kafka import credentials
+from spojoin.runtime.given import given
 from spojoin.runtime.service import exit_status, main, open_world
 from spojoin.runtime.settings import Settings
 from spojoin.telemetry import log_lines
@@ -30,16 +29,14 @@ def serve(settings: Settings) -> int:
 
 
 def _serve(settings: Settings) -> None:
-    query = load_served_query(settings.query_file)
+    found = given(settings)
     credentials(settings.kafka_properties())
     log_lines.configure(settings.log_level, SERVICE)
     quiet_faust()
     os.nice(NICENESS)
     with ExitStack() as stack:
-        world = open_world((Role.PREDICTOR,), SERVICE, query.name, settings, stack)
-        needs = without_workers(query, settings.joiners, settings.packing)
-        world.reporter.expect(needs, settings.workers, settings.workers_packed(), 1 + settings.standbys)
-        asyncio.run(_until_signalled(PredictorService(query, settings, world)))
+        world = open_world((Role.PREDICTOR,), SERVICE, found.query.name, settings, stack)
+        asyncio.run(_until_signalled(PredictorService(found, settings, world)))
 
 
 async def _until_signalled(service: PredictorService) -> None:

@@ -22,13 +22,15 @@ from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.access import consumer_group
 from spojoin.protocol.machine import START, Emit
+from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX, Role, Topic
 from spojoin.query.meaning import fingerprint
 from spojoin.roles.predictor.faust_kafka import make_app
 from spojoin.roles.predictor.machine import PredictorMachine
 from spojoin.runtime.generations import Office, Serving, goes_on
+from spojoin.runtime.given import Given
 from spojoin.runtime.loop import Surroundings, check_query
-from spojoin.runtime.service import BACKOFF_S_MAX, BACKOFF_S_MIN, create_topics
+from spojoin.runtime.service import ANNOUNCER, BACKOFF_S_MAX, BACKOFF_S_MIN, create_topics
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode, encode
@@ -51,11 +53,17 @@ class LifeEnded(Retryable):
 class PredictorService:
     """Runs one life of the machine after another until asked to stop."""
 
-    def __init__(self, query: Query, settings: Settings, around: Surroundings) -> None:
+    def __init__(self, found: Given, settings: Settings, around: Surroundings) -> None:
         self._settings = settings
         self._around = around
-        self._office = Office(around.log, query, settings, pulse=around.health.tick)
-        self._shared = Topics.of(query, settings.workers_max, settings.input_topics)
+        self._office = Office(
+            around.log,
+            found.query,
+            settings,
+            pulse=around.health.tick,
+            judged=found.judging(around.reporter.judged),
+        )
+        self._shared = Topics.of(found.query, settings.workers_max, settings.input_topics)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Return once `stop` is set. Raises BadData where a record of the log can't be read."""
@@ -65,9 +73,9 @@ class PredictorService:
             try:
                 serving = await asyncio.to_thread(self._serving)
                 if serving is None:
-                    health.waits_for = "the router, which announces the query to serve"
+                    health.is_ready, health.waits_for = False, health.refusal or ANNOUNCER
                     health.tick()
-                    await _wait(stop, TICK_S)
+                    await _wait(stop, LOOKS * TICK_S if health.refusal else TICK_S)
                 else:
                     await self._live(serving, stop)
             except (Retryable, KafkaError, FaustError) as error:
@@ -84,7 +92,11 @@ class PredictorService:
         log.create_topics({self._shared.name(Topic.GENERATIONS): 1})
         serving = self._office.serving()
         if serving is not None:
-            create_topics(log, self._topics(serving), self._settings.results_bytes_max, (Role.PREDICTOR,))
+            settings = self._settings
+            create_topics(log, self._topics(serving), settings.results_bytes_max, (Role.PREDICTOR,))
+            needs = without_workers(serving.query, settings.joiners, settings.packing)
+            instances = 1 + settings.standbys
+            self._around.reporter.expect(needs, settings.workers, settings.workers_packed(), instances)
         return serving
 
     def _topics(self, serving: Serving) -> Topics:
