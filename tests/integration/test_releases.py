@@ -57,6 +57,7 @@ class Applied:
 
     stage: Stage
     packing: str
+    feed: Feed
     results: Results
     rows: Order
     times: int = 0
@@ -77,14 +78,15 @@ class Applied:
             supervisor.start(services)
             yield supervisor, services
 
-    def goes_on(self, supervisor: Supervisor, generation: int, rows: int) -> None:
-        """Wait for more answers of a generation; raises if a process has ended meanwhile."""
-        before = self.results.answered[generation]
-        wait(
-            self.results,
-            self.rows,
-            lambda: tended(supervisor) and self.results.answered[generation] > before + rows,
-        )
+    def goes_on(self, supervisor: Supervisor) -> None:
+        """Wait until rows that come from now on are answered; raises if a process has ended meanwhile."""
+        supervisor.wait_ready()
+        wanted = self.feed.rows + NEW_WINDOW
+
+        def is_reached() -> bool:
+            return tended(supervisor) and sum(self.results.answered.values()) - sum(self.rows.silent) > wanted
+
+        wait(self.results, self.rows, is_reached)
 
 
 def told(service: Service, path: str = "/readyz") -> tuple[int, str]:
@@ -111,7 +113,7 @@ def test_nothing_that_is_applied_ends_the_query_that_is_served(
     log.create_topics({stage.topic: PARTITIONS, f"{stage.topic}.dlq": 1})
     feed, results = Feed(cluster.broker.bootstrap, stage.topic), Results(cluster.broker.bootstrap, stage.name)
     rows = Order(log, LogPartition(topic_name(stage.name, Topic.FRAMES, 2), 0))
-    applied = Applied(stage, packing, results, rows)
+    applied = Applied(stage, packing, feed, results, rows)
     with ExitStack() as stack:
         stack.callback(log.close)
         stack.callback(results.close)
@@ -127,8 +129,7 @@ def test_nothing_that_is_applied_ends_the_query_that_is_served(
             wait(results, rows, lambda: tended(supervisor) and results.answered[2] > sum(rows.silent) + NEW_WINDOW)
             assert accepted(services) == {"1.0"}
         with applied.release(OLD, FIRST) as (supervisor, services):  # a rollback
-            applied.goes_on(supervisor, 2, NEW_WINDOW)
-            supervisor.wait_ready()
+            applied.goes_on(supervisor)
             for each in services:
                 status, said = told(each)
                 assert status == 200, said
@@ -138,14 +139,14 @@ def test_nothing_that_is_applied_ends_the_query_that_is_served(
                 assert "--set query.replace=true" in said
             assert accepted(services) == {"0.0"}
         with applied.release(NEW.replace("SELECT *", "SELECT ?"), FIRST) as (supervisor, services):  # a mistake
-            applied.goes_on(supervisor, 2, NEW_WINDOW)
+            applied.goes_on(supervisor)
             assert accepted(services) == {"0.0"}
         with applied.release(NEW, FIRST) as (supervisor, services):
-            applied.goes_on(supervisor, 2, NEW_WINDOW)
+            applied.goes_on(supervisor)
             with applied.release(NEW, SECOND, replace="true") as (strangers, theirs):
                 for text in (NEW, OLD):
                     assert f"belongs to {FIRST} on this Kafka" in refused_up(cluster, stage.write(text, "up.yaml"))
-                applied.goes_on(supervisor, 2, 2 * NEW_WINDOW)
+                applied.goes_on(supervisor)
                 strangers.tend()
                 for each in theirs:
                     status, said = told(each)
@@ -155,7 +156,7 @@ def test_nothing_that_is_applied_ends_the_query_that_is_served(
             assert accepted(services) == {"1.0"}
             assert GenerationsTopic(log, stage.name).read().owner == FIRST
         with applied.release(NEW, SECOND, adopt=FIRST) as (supervisor, _):
-            applied.goes_on(supervisor, 2, NEW_WINDOW)
+            applied.goes_on(supervisor)
             feed.stop.set()
             feeding.result()
             wait(results, rows, lambda: tended(supervisor) and answered(results, rows) == feed.rows)
