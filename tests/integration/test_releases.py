@@ -28,7 +28,7 @@ from spojoin.protocol.packing import APART, TOGETHER
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.runtime.generations import GenerationsTopic
-from tests.integration.test_generations import (
+from tests.support.changing import (
     NEW,
     NEW_WINDOW,
     OLD,
