@@ -38,7 +38,7 @@ _NEEDED = (
     f"(max {_BY_SERVICE} (spojoin_needed_instances{_ROUTER})"
     f" or on ({TENANT}) max {_BY_SERVICE} (spojoin_needed_instances))"
 )
-_INSTANCES = f'count {_BY_SERVICE} (label_replace({_SERVING}, "needed", "$1", "service_name", "(.+?)([.]b)?"))'
+_INSTANCES = f'count {_BY_SERVICE} (label_replace({_SERVING}, "needed", "$1", "service_name", "([^.]+)([.].+)?"))'
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ Made by `python -m helm.tables --write`; do not edit. One release is one query.
     helm install joins helm/spojoin --set-file query.text=query.yaml \\
         --set kafka.bootstrapServers=kafka:9092 --set redis.url=redis://redis:6379/0
     helm test demo                                                            # known rows, while other rows flow
+    helm test joins                                                           # whether all runs that results need
 
 A wrong query, wrong values and wrong settings end the install with a message; helm before 3.18 leaves it in the log of
 the Job `...-check-query`, for ten minutes. `ci/` holds complete examples. Further pages:

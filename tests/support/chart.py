@@ -18,6 +18,8 @@ CHART = Path(__file__).parents[2] / "helm/spojoin"
 EXAMPLES = ("demo", "operators", "production")
 HELM = Path(sys.executable).parent / "helm"
 RELEASE, NAMESPACE, FULLNAME = "demo", "joins", "demo-spojoin"
+#: The one set of dashboards of a namespace.
+DASHBOARDS = "spojoin-dashboards"
 #: API versions of the operators that a cluster may have.
 OPERATED = (
     "monitoring.coreos.com/v1",

@@ -77,6 +77,7 @@ query.yaml: {{ include "spojoin.query" . | quote }}
 {{- end }}
 
 {{- define "spojoin.pagePath" -}}{{ .Values.page.path | trimSuffix "/" | default "/" }}{{- end }}
+{{- define "spojoin.hasRedis" -}}{{ or (not (empty .Values.redis.existingSecret)) (not (empty (include "spojoin.redisUrl" .))) }}{{- end }}
 
 {{- define "spojoin.image" -}}{{ include "spojoin.reference" (dict "root" . "image" .Values.image) }}{{- end }}
 {{- define "spojoin.devImage" -}}{{ include "spojoin.reference" (dict "root" . "image" .Values.devImage) }}{{- end }}

@@ -20,8 +20,9 @@ page: {kafka: true, redis: true, registry: {{ not (empty .Values.schemaRegistry.
 {{- if eq (include "spojoin.makesTopics" .) "true" }}
 topics: {kafka: true}
 {{- end }}
+{{- $asksRedis := and (not .Values.demo.enabled) (eq (include "spojoin.hasRedis" .) "true") }}
+test: {kafka: {{ not $asksRedis }}, redis: {{ $asksRedis }}}
 {{- if .Values.demo.enabled }}
-test: {kafka: true}
 {{- if .Values.demo.load }}
 load: {kafka: true}
 {{- end }}

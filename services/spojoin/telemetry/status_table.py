@@ -93,7 +93,10 @@ def _cells(row: ServiceStatus) -> list[str]:
     return [f"  {row.service}", frames, f"{row.lag:,}", f"{row.retries:,}", duration(row.uptime_s)]
 
 
+def is_silent(row: ServiceStatus) -> bool:
+    """Whether a service's report is old; one older than its time to live comes from a clock that differs."""
+    return SILENCE_S_MAX < row.age_s <= STATUS_TTL_S
+
+
 def _state(row: ServiceStatus) -> str:
-    """A report older than its time to live comes from a clock that differs."""
-    is_silent = SILENCE_S_MAX < row.age_s <= STATUS_TTL_S
-    return f"silent for {duration(row.age_s)}" if is_silent else row.state
+    return f"silent for {duration(row.age_s)}" if is_silent(row) else row.state

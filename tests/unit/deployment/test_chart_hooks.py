@@ -29,16 +29,42 @@ def test_the_query_is_checked_before_anything_runs(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_no_other_object_is_a_hook_but_the_demos_test(example):
+def test_no_other_object_is_a_hook_but_the_test(example):
     documents = manifests(example)
     hooks = {(each["kind"], each["metadata"]["name"]): annotations(each).get(HOOK) for each in documents}
     checks = {(kind, "demo-spojoin-check-query"): CHECKED for kind in ("ConfigMap", "Job")}
-    test = {("Pod", "demo-spojoin-test"): "test"} if example == "demo" else {}
+    test = {("Pod", "demo-spojoin-test"): "test"}
     assert {name: hook for name, hook in hooks.items() if hook} == checks | test
 
 
-def test_the_demos_test_leaves_its_log():
-    about = annotations(named(manifests("demo"), "Pod", "test"))
+@pytest.mark.parametrize(
+    ("options", "asks", "said"),
+    [
+        (("--values", values_file("demo")), "loadgen.check.smoke", "known rows"),
+        (("--values", values_file("production")), "--check", "every service that results need runs"),
+        (
+            (
+                "--values",
+                values_file("production"),
+                "--set",
+                "redis.url=,redis.existingSecret=,redis.passwordKey=,redis.username=",
+            ),
+            "--running",
+            "Ask Kafka",
+        ),
+    ],
+)
+def test_the_notes_say_what_the_test_does(tmp_path, options, asks, said):
+    text, documents = notes(tmp_path, *options)
+    container = pods(documents)["test"].container
+    assert asks in [*container.get("command", []), *container.get("args", [])]
+    assert said in text
+    assert ("spojoin status" in text) is (asks != "--running")
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_test_leaves_its_log(example):
+    about = annotations(named(manifests(example), "Pod", "test"))
     assert about["helm.sh/hook-output-log-policy"] == "hook-succeeded,hook-failed"
     assert about[DELETION] == "before-hook-creation,hook-succeeded"
 

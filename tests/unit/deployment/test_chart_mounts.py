@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from tests.support.chart import CHART, EXAMPLES, manifests, named, of_kind, pods, values_file
+from tests.support.chart import CHART, DASHBOARDS, EXAMPLES, manifests, of_kind, pods, render, values_file
 
 SERVERS = {"kafka", "redis"}
 
@@ -73,13 +73,28 @@ def test_config_maps_hold_the_query_and_nothing_else(example):
     found = manifests(example)
     values = yaml.safe_load(values_file(example).read_text())
     query = values.get("query") or (CHART / "files/demo-query.yaml").read_text()
-    others = [each for each in of_kind("ConfigMap", found) if not each["metadata"]["name"].endswith("-dashboards")]
+    others = [each for each in of_kind("ConfigMap", found) if each["metadata"]["name"] != DASHBOARDS]
     assert [list(each["data"]) for each in others] == [["query.yaml"]] * 2
     assert {each["data"]["query.yaml"].rstrip() for each in others} == {query.rstrip()}
 
 
+def test_dashboards_of_two_releases_are_one_set():
+    """Whoever brings them, they are the same object, and show all releases."""
+
+    def dashboards(release):
+        found = of_kind("ConfigMap", render("--values", values_file("production"), release=release))
+        (board,) = [each for each in found if "grafana_dashboard" in each["metadata"]["labels"]]
+        return board["metadata"]["name"], board["data"]
+
+    assert dashboards("first") == dashboards("second")
+    for text in dashboards("first")[1].values():
+        assert {"namespace", "release", "query"} <= {each["name"] for each in json.loads(text)["templating"]["list"]}
+
+
 def test_dashboards_are_those_of_the_chart():
-    found = named(manifests("production"), "ConfigMap", "dashboards")
+    (found,) = [
+        each for each in of_kind("ConfigMap", manifests("production")) if each["metadata"]["name"] == DASHBOARDS
+    ]
     assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
     files = {path.name: path.read_text() for path in (CHART / "dashboards").glob("*.json")}
     assert found["data"] == files

@@ -16,6 +16,7 @@ KUBERNETES = {(port, "TCP") for port in (443, 6443)}
 OTHERS = {
     "check-query": NAMES | KAFKA,
     "page": NAMES | KAFKA | REDIS,
+    "test": NAMES | REDIS,
     "topics": NAMES | KAFKA,
     "job-produce": NAMES | KAFKA,
     "job-feed": NAMES | KAFKA,

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from spojoin.protocol.topology import Role
-from tests.support.chart import EXAMPLES, FULLNAME, NAMESPACE, manifests, render, values_file
+from tests.support.chart import DASHBOARDS, EXAMPLES, FULLNAME, NAMESPACE, manifests, render, values_file
 
 ROLES = " ".join(Role)
 BUDGETED = "logical-and mutable permutation pojoin router sink"
@@ -14,7 +14,8 @@ ALWAYS = {
     "ConfigMap": "check-query query",
     "Deployment": "controller logical-and mutable-0 mutable-1 page permutation predictor router sink",
     "Job": "check-query",
-    "NetworkPolicy": f"check-query page {ROLES}",
+    "NetworkPolicy": f"check-query page test {ROLES}",
+    "Pod": "test",
     "PodDisruptionBudget": BUDGETED,
     "Role": "controller",
     "RoleBinding": "controller",
@@ -25,8 +26,7 @@ ALWAYS = {
 MORE = {
     "demo": {
         "Deployment": "load redis",
-        "NetworkPolicy": "kafka load redis test",
-        "Pod": "test",
+        "NetworkPolicy": "kafka load redis",
         "Service": "kafka redis",
         "StatefulSet": "kafka",
     },
@@ -41,7 +41,6 @@ MORE = {
         "ServiceAccount": "job-chaos",
     },
     "production": {
-        "ConfigMap": "dashboards",
         "Ingress": "page",
         "Job": "topics",
         "NetworkPolicy": "topics",
@@ -75,6 +74,8 @@ def named(documents):
     found = {}
     for document in documents:
         kind, name = document["kind"], document["metadata"]["name"]
+        if name == DASHBOARDS:
+            continue
         assert name.startswith(FULLNAME)
         end = name.removeprefix(FULLNAME)
         found.setdefault(kind, []).append(DIGEST.sub("", end) if kind == "Job" else end)

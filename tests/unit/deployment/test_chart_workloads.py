@@ -35,7 +35,7 @@ PROGRAMS = {role.value: (SERVICES, None) for role in Role} | {
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_programs_are_those_of_the_images(example):
     for component, pod in pods(manifests(example)).items():
-        image, module = PROGRAMS[component]
+        image, module = (SERVICES, None) if component == "test" and example != "demo" else PROGRAMS[component]
         assert pod.container["image"] == image
         assert pod.container["imagePullPolicy"] == "IfNotPresent"
         assert pod.container.get("command") == ([PYTHON, "-m", module] if module else None)
@@ -185,10 +185,10 @@ def test_resources_and_places_of_a_role_are_its_own():
     }
 
 
-def test_all_pods_but_the_check_have_the_priority():
+def test_all_pods_but_checks_have_the_priority():
     found = pods(manifests("production"))
     assert {name: pod.spec.get("priorityClassName") for name, pod in found.items()} == {
-        name: None if name == "check-query" else "streaming" for name in found
+        name: None if name in ("check-query", "test") else "streaming" for name in found
     }
 
 

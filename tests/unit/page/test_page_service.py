@@ -16,7 +16,7 @@ from rich.console import Console
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
-from spojoin.cli import live
+from spojoin.cli import live, well
 from spojoin.cli.main import app
 from spojoin.errors import ConfigurationError
 from spojoin.local import reachable
@@ -435,6 +435,50 @@ def test_status_of_a_query_that_nobody_serves_is_a_mistake(stores, monkeypatch, 
     assert result.exit_code == 2
     served = stores.subject.query.name
     assert f"no service of other reports to this Redis, only of {served}: start it with `spojoin up" in result.stderr
+
+
+@pytest.fixture
+def served(stores, monkeypatch, tmp_path):
+    """The file of the query whose services report."""
+    monkeypatch.setattr(well, "RedisStore", lambda url: stores.store)
+    monkeypatch.setattr(well.time, "time_ns", lambda: int(1e6 * stores.clock.wall_ms()))
+    file = tmp_path / "query.yaml"
+    file.write_text(stores.subject.query.text)
+    return file
+
+
+def test_a_check_says_in_one_sentence_whether_the_query_is_well(stores, served):
+    result = CliRunner().invoke(app, ["status", str(served), "--check"])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith(f"{stores.name}: all services run that results need")
+    assert result.output.count("\n") == 1
+    stores.gone.add("sink")
+    for _ in range(7):
+        stores.pass_second()
+    result = CliRunner().invoke(app, ["status", str(served), "--check"])
+    assert (result.exit_code, result.output) == (1, f"{stores.name}: sink is gone: results wait for it\n")
+
+
+def test_a_check_waits_for_what_is_on_its_way(stores, served, monkeypatch):
+    stores.fields["router"] = {"state": "waiting: start"}
+    stores.pass_second()
+
+    def sleep(_):
+        stores.fields.clear()
+        stores.pass_second()
+
+    monkeypatch.setattr(well.time, "sleep", sleep)
+    assert CliRunner().invoke(app, ["status", str(served), "--check", "--wait", "60"]).exit_code == 0
+    assert stores.fields == {}
+
+
+def test_a_check_of_a_query_that_nobody_serves_fails(stores, served):
+    served.write_text(stores.subject.query.text.replace(stores.name, "other"))
+    result = CliRunner().invoke(app, ["status", str(served), "--check"])
+    assert (result.exit_code, result.output) == (1, "other: no service reports\n")
+    refused = CliRunner().invoke(app, ["status", "--check"])
+    assert refused.exit_code == 2
+    assert "name its file" in refused.stderr
 
 
 def test_status_shows_no_secret(stores):

@@ -24,6 +24,11 @@ class StatusOptions:
         False
     )
     once: Annotated[bool, typer.Option("--once", help="Print once; the default without a terminal.")] = False
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Say in one sentence whether the query is well; exit status 1 if it isn't."),
+    ] = False
+    wait: Annotated[float, typer.Option(min=0, help="With --check: seconds within which it may become well.")] = 0.0
     debug: Debug = False
 
 
@@ -37,12 +42,15 @@ def status(options: StatusOptions) -> None:
 
         spojoin status --redis redis://127.0.0.1:6379/0
 
+        spojoin status query.yaml --check --wait 60 --redis redis://127.0.0.1:6379/0
+
         spojoin status query.yaml --watch --redis redis://127.0.0.1:6379/0 --bootstrap 127.0.0.1:9092
     """
     with one_sentence(is_debug=options.debug):
         from rich.console import Console
 
         from spojoin.cli.live import show_query, show_status
+        from spojoin.cli.well import is_well
         from spojoin.errors import ConfigurationError
         from spojoin.local.reachable import check_redis_address
         from spojoin.runtime.settings import load_settings
@@ -50,6 +58,10 @@ def status(options: StatusOptions) -> None:
         if options.watch and options.once:
             raise ConfigurationError("--watch and --once exclude each other: give one of them")
         check_redis_address(options.redis)
+        if options.check:
+            if options.query is None:
+                raise ConfigurationError("--check is about one query: name its file")
+            raise typer.Exit(not is_well(options.query, options.redis, options.wait))
         console = Console()
         is_once = options.once or not (options.watch or console.is_terminal)
         if options.query is None:

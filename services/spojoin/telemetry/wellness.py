@@ -1,0 +1,59 @@
+"""Whether a query is well, in a word and a sentence: for a test after an install, a probe and a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from spojoin.protocol.packing import roles_of
+from spojoin.protocol.services import in_order, service_of
+from spojoin.protocol.topology import Role
+from spojoin.telemetry.expected import ExpectedServices
+from spojoin.telemetry.status import FINE, ServiceStatus, holder_of, unanswered_ms
+from spojoin.telemetry.words import unanswered_text
+
+RUNNING, NOT_READY, GONE, SILENT = "Running", "NotReady", "ServiceGone", "NothingReports"
+
+
+class Wellness(NamedTuple):
+    """Whether every service that results need runs and has caught up; the reason in one word, and a sentence."""
+
+    is_running: bool
+    reason: str
+    sentence: str
+
+
+def wellness_of(services: Iterable[ServiceStatus], expected: ExpectedServices) -> Wellness:
+    """Of a query, by those of its services that are not silent; of two instances one is enough."""
+    rows = list(services)
+    if not expected.needed:
+        return Wellness(False, SILENT, "no service reports")
+    speaking = {service_of(row.service) for row in rows}
+    if gone := in_order(expected.needed - speaking):
+        return Wellness(False, GONE, f"{_listed(gone)} {_is(gone)} gone: results wait for {_it(gone)}")
+    fine = {service_of(row.service) for row in rows if row.state in FINE}
+    if waiting := in_order(expected.needed - fine):
+        first = next(row.state for row in rows if service_of(row.service) == waiting[0])
+        return Wellness(False, NOT_READY, f"{_listed(waiting)} {_is(waiting)} not ready; {waiting[0]} says: {first}")
+    return Wellness(True, RUNNING, _running(rows, len(expected.needed)))
+
+
+def _running(rows: Sequence[ServiceStatus], count: int) -> str:
+    lag = sum(row.lag for row in rows if Role.ROUTER in roles_of(row.role))
+    said = f"all services run that results need ({count})" if count > 1 else "the service runs that results need"
+    held = holder_of(rows)
+    waits = f"{lag:,} records of the inputs wait; oldest unanswered row: {unanswered_text(unanswered_ms(rows))}"
+    return "; ".join([said, waits, *([] if held is None else [str(held)])])
+
+
+def _listed(names: Sequence[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _is(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _it(names: Sequence[str]) -> str:
+    return "it" if len(names) == 1 else "them"
