@@ -28,7 +28,9 @@ alert](RUNBOOK.md), [security](SECURITY.md).
     helm upgrade joins helm/spojoin --reuse-values --set-file query.text=query.yaml --set query.replace=true
 
 The new query answers from the row at which the old one stops, so each row is answered once; the header
-`spojoin-generation` of a result says which query answered. `--reuse-values` keeps `query.replace`: `--set
+`spojoin-generation` of a result says which query answered. Between the two, results are silent while the new router
+reads the rows of its windows again, [2 s for a window of 1,000](../../loadgen/README.md#silence): no process starts in
+that time. `--reuse-values` keeps `query.replace`: `--set
 query.replace=false` in a later upgrade guards the query again.
 
 Without `query.replace` a query of another meaning changes nothing. The Job `...-check-query` asks Kafka which query is

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from loadgen.load import options
+from loadgen.load.formats import MessageFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,9 @@ class SilenceOptions:
     redis: Annotated[bool, typer.Option(help="Whether Redis is killed for good, last of all.")] = True
     rate: Annotated[float, typer.Option(min=1, help="Rows a second.")] = 10_000.0
     window: Annotated[int, typer.Option(min=10, help="Tuples of the window, full at the first fault.")] = 1_000_000
+    message: Annotated[
+        MessageFormat, typer.Option(help="How rows are sent; a query that takes over reads those of its window again.")
+    ] = MessageFormat.ARROW
     patience_ms: Annotated[
         int, typer.Option(min=20, help="How long an instance may be silent before its standby speaks.")
     ] = 500

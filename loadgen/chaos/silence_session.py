@@ -72,7 +72,7 @@ def _plan(asked: SilenceOptions, join: TiedJoin, folder: Path) -> ServePlan:
         WORKERS,
         packing=asked.packing,
         standbys=asked.standbys,
-        settings={"patience_ms": str(asked.patience_ms)},
+        settings={"patience_ms": str(asked.patience_ms), "owner": "silence"},
         logs=asked.logs,
         restarts_max=RESTARTS_MAX,
     )
@@ -83,7 +83,14 @@ def _under_load(
 ) -> SilenceOutcome:
     """Fill the window, send at the rate, strike, and check what came out."""
     connection, sample = Connection(cluster.broker.bootstrap), SampledAnswers()
-    load = Load(join.workload(), Arrivals(AT_ONCE), join.seed, rows=join.window, batch_rows=BATCH_ROWS_MAX)
+    load = Load(
+        join.workload(),
+        Arrivals(AT_ONCE),
+        join.seed,
+        rows=join.window,
+        message=asked.message,
+        batch_rows=BATCH_ROWS_MAX,
+    )
     results = LogPartition(topic_name(join.name, Topic.RESULTS), 0)
     versions = itertools.count(1)
 
@@ -96,7 +103,7 @@ def _under_load(
             loaded = LoadedServices(served.supervisor, seats, filling, listener, asked.rate, cluster, write_query)
             console.print(f"filling the window with {join.window:,} rows", highlight=False)
             _drain(loaded, console)
-        load = Load(join.workload(), Arrivals(asked.rate), join.seed, first=join.window)
+        load = Load(join.workload(), Arrivals(asked.rate), join.seed, first=join.window, message=asked.message)
         run = None
         with OpenLoop(KafkaSender(connection), load.packets()) as loop:
             loaded = replace(loaded, loop=loop, first=join.window)
@@ -145,6 +152,7 @@ def _about(asked: SilenceOptions, listener: ResultListener) -> dict[str, object]
         "standbys": "on" if asked.standbys else "off",
         "rows/s": f"{asked.rate:,.0f}",
         "window": f"{asked.window:,} ({STREAM}, count)",
+        "messages": asked.message.value,
         "patience_ms": asked.patience_ms,
         "stopped for s": asked.stopped,
         "seed": asked.seed,

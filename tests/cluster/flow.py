@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,19 @@ class Flow:
         said = self._feed.stdout.read()
         assert self._feed.wait() == 0
         return int(said)
+
+    @contextmanager
+    def silence(self):
+        """Listens to results within the block; then the list holds the longest time between two, in seconds."""
+        command = self.command("silence", self._bootstrap, self._results)
+        listening = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        listening.stdin.write(SCRIPT)
+        listening.stdin.close()
+        longest = []
+        yield longest
+        run("kubectl", "exec", "--namespace", NAMESPACE, "probe", "--", "touch", "/tmp/heard")
+        longest.append(float(listening.stdout.read()))
+        assert listening.wait() == 0
 
     def messages(self):
         """All results: generation, frame, begin, end, whether it is the frame's last, rows."""

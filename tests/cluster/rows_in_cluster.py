@@ -2,6 +2,7 @@
 
 `feed BOOTSTRAP TOPIC RATE` sends until /tmp/stop is there, then prints how many; `results BOOTSTRAP TOPIC` prints a
 JSON line a message: generation, frame, begin, end, whether it is the frame's last, rows; `topics BOOTSTRAP`, names.
+`silence BOOTSTRAP TOPIC` listens until /tmp/heard is there, then prints the longest time between two results.
 `history FOLDER ROWS` writes Parquet, two files of it; `matches FOLDER` prints a JSON line a row.
 """
 
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-STOP = Path("/tmp/stop")
+STOP, HEARD = Path("/tmp/stop"), Path("/tmp/heard")
 BATCH_S = 0.05
 TIMEOUT_S = 30
 COLUMNS = ["seq", "key", "as_left", "as_right"]
@@ -57,6 +58,22 @@ def results(bootstrap, topic):
     consumer.close()
 
 
+def silence(bootstrap, topic):
+    group = {"group.id": "unused", "enable.auto.commit": False, "isolation.level": "read_committed"}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **group})
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_S)
+    consumer.assign([TopicPartition(topic, 0, end)])
+    longest_s, heard = 0.0, time.monotonic()
+    while not HEARD.exists():
+        message = consumer.poll(BATCH_S)
+        now = time.monotonic()
+        longest_s = max(longest_s, now - heard)
+        if message is not None and not message.error():
+            heard = now
+    HEARD.unlink()
+    print(longest_s)
+
+
 def show(headers, value):
     generation, frame, begin, end = (
         int(headers[f"spojoin-{name}"]) for name in ("generation", "frame", "begin", "end")
@@ -86,6 +103,5 @@ def matches(folder):
 
 
 if __name__ == "__main__":
-    {"feed": feed, "results": results, "topics": topics, "history": history, "matches": matches}[sys.argv[1]](
-        *sys.argv[2:]
-    )
+    commands = (feed, results, topics, silence, history, matches)
+    {command.__name__: command for command in commands}[sys.argv[1]](*sys.argv[2:])

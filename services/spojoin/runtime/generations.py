@@ -100,6 +100,7 @@ class Office:
 
     pulse: called while that takes long
     judged: called with each decision: why another query than the given one is served, or none is; empty where it is it
+    awaits_takeover: whether the generation that is served has a successor
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class Office:
         self._pulse = pulse
         self._judged = judged
         self._has_served = False
+        self.awaits_takeover = False
 
     def has_news(self) -> bool:
         """Whether `serving` might have a new answer. Raises LogUnavailable."""
@@ -193,6 +195,7 @@ class Office:
         query = self._query if is_given else announced_query(current)
         input_topics = self._settings.input_topics if is_given else self._inputs(query, current)
         successor = None if found.successor is None else announced_query(found.successor)
+        self.awaits_takeover = successor is not None
         serving = Serving(query, current.generation, successor, input_topics=input_topics)
         return replace(serving, begin=self._beginning(serving, current, found))
 
@@ -225,15 +228,11 @@ class Office:
 
 
 def goes_on(office: Office, serving: Serving) -> bool:
-    """Whether the same generation is still to be served, in the same way. Raises as `Office.serving` does."""
+    """Whether the same generation is still to be served. Raises as `Office.serving` does."""
     if not office.has_news():
         return True
     now = office.serving()
-    return (
-        now is not None
-        and now.generation == serving.generation
-        and (now.successor is None) == (serving.successor is None)
-    )
+    return now is not None and now.generation == serving.generation
 
 
 def check_generation(log: Log[bytes], query: Query, *, replace: bool, owner: str = NO_RELEASE, adopt: str = "") -> None:

@@ -51,8 +51,12 @@ BACKOFF_S_MIN, BACKOFF_S_MAX = 0.1, 5.0
 #: how long one that was fenced waits to be asked to end: until then nobody starts it again, to fence the other
 FENCED_S = 20
 
-#: how often services look for another generation, and ask for the first announcement
-GENERATION_MS, ANNOUNCEMENT_S = 2_000.0, 0.1
+#: how often services look for another generation, and for the takeover by one that was announced
+GENERATION_MS, TAKEOVER_MS = 500.0, 50.0
+#: how often they ask for the first announcement
+ANNOUNCEMENT_S = 0.1
+#: how long a router goes on when another one has announced a generation, which then ends the one before it
+ANNOUNCER_MS = 20_000.0
 #: what services wait for until then
 ANNOUNCER = "the router, which announces the query to serve"
 #: how often a router looks for topics of generations that are over
@@ -315,20 +319,45 @@ def _clean_up(log: Log[bytes], topics: Topics, serving: Serving) -> None:
     log.delete_topics([name for each in earlier for name in each.own()])
 
 
+class Lookout:
+    """Says when a life is over because of another generation.
+
+    A service goes on until the takeover. A router whose generation is to end needs a life that ends it; where another
+    one has announced the next, in an upgrade, that one does it, and this one goes on until it is fenced.
+    """
+
+    def __init__(self, charge: Charge, serving: Serving) -> None:
+        self._charge = charge
+        self._serving = serving
+        self._next_ms = 0.0
+        self._closes_ms: float | None = None
+
+    def is_over(self, now_ms: float) -> bool:
+        """Look, if it is time to."""
+        if now_ms < self._next_ms:
+            return False
+        office = self._charge.office
+        if not goes_on(office, self._serving):
+            return True
+        self._next_ms = now_ms + (TAKEOVER_MS if office.awaits_takeover else GENERATION_MS)
+        if not (self._charge.writes_log and office.awaits_takeover and self._serving.successor is None):
+            return False
+        self._closes_ms = now_ms + ANNOUNCER_MS if self._closes_ms is None else self._closes_ms
+        return now_ms >= self._closes_ms
+
+
 def _live(spec: LoopSpec, charge: Charge, serving: Serving, stop: threading.Event) -> None:
     loop = Loop(spec, charge.world)
-    next_look_ms = next_clean_ms = 0.0
+    lookout, next_clean_ms = Lookout(charge, serving), 0.0
     try:
         while not stop.is_set():
             loop.step()
             if (now_ms := charge.world.clock.monotonic_ms()) >= next_clean_ms and charge.writes_log:
                 next_clean_ms = now_ms + CLEAN_UP_MS
                 _clean_up(charge.world.log, spec.topics, serving)
-            if now_ms >= next_look_ms:
-                next_look_ms = now_ms + GENERATION_MS
-                if not goes_on(charge.office, serving):
-                    _log.info("this generation is over here", generation=serving.generation)
-                    return
+            if lookout.is_over(now_ms):
+                _log.info("this generation is over here", generation=serving.generation)
+                return
         _log.info("ending", is_needed=loop.is_needed)
         loop.drain(spec.drain_ms)
         loop.finish()

@@ -366,10 +366,10 @@ def _beats(events: Events, beat: Presence | None, seat: Seat, *_: object) -> Non
 
 
 @_before(Standby, "_follow_seat")
-def _follows(events: Events, standby: Standby) -> None:
-    if standby._seat.is_mine and not standby._speaks:
+def _follows(events: Events, standby: Standby, seat: Seat) -> None:
+    if seat.is_mine and not standby._speaks:
         events["P15 seats", "record said on taking the seat"] += len(standby._unsaid)
-        if standby._seat._term > 1:
-            for role in roles_of(role_of(standby._seat._service)):
+        if seat._term > 1:
+            for role in roles_of(role_of(seat._service)):
                 events["takes the seat of another", str(role)] += 1
-    events["P15 seats", "speaker falls silent"] += standby._speaks and not standby._seat.is_mine
+    events["P15 seats", "speaker falls silent"] += standby._speaks and not seat.is_mine

@@ -132,7 +132,8 @@ def test_an_old_service_serves_on_until_the_takeover_and_then_ends(log):
     serving = old.serving()
     assert goes_on(old, serving)
     office(log, NEW, replace=True).serving()
-    assert not goes_on(old, serving), "it ends what it has begun as the generation before another"
+    assert goes_on(old, serving), "it answers until the takeover"
+    assert old.awaits_takeover
     closing = old.serving()
     assert served(closing) == (1, 2, fingerprint(OLD))
     assert goes_on(old, closing)

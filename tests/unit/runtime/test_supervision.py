@@ -16,8 +16,10 @@ from spojoin.protocol.access import transactional_id
 from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role, Topic
 from spojoin.runtime import service
+from spojoin.runtime.service import Lookout
 from spojoin.telemetry.metrics import value_of
-from tests.support.runtime_world import FRAMES, RESULTS, Bench, barrier, emits, partial, result
+from spojoin.wire.records import Announcement, Takeover
+from tests.support.runtime_world import FRAMES, GENERATIONS, QUERY, RESULTS, Bench, barrier, emits, partial, result
 
 PARTIALS = LogPartition("q.partials", 0)
 
@@ -144,6 +146,21 @@ def test_a_service_that_starts_lets_the_one_before_it_speak_until_it_has_read_th
     assert len(bench.log.records(PARTIALS)) == 1
     with pytest.raises(Fenced):
         speak()
+
+
+@pytest.mark.parametrize("role", [Role.SINK, Role.ROUTER])
+def test_a_generation_with_a_successor_is_served_until_the_takeover_and_its_router_ends_it_if_no_other_does(role):
+    bench = Bench(role)
+    charge = bench.charge(owner="r")
+    lookout = Lookout(charge, charge.office.serving())
+    assert not lookout.is_over(0.0)
+    bench.append(GENERATIONS, Announcement(2, 7, QUERY.text, "window"))
+    looks = service.GENERATION_MS, service.GENERATION_MS + service.TAKEOVER_MS
+    assert not any(lookout.is_over(now_ms) for now_ms in (1.0, *looks))
+    assert charge.office.awaits_takeover
+    assert lookout.is_over(looks[0] + service.ANNOUNCER_MS) is (role is Role.ROUTER)
+    bench.append(GENERATIONS, Takeover(2, 1, {}, (0,), {}))
+    assert lookout.is_over(looks[0] + 2 * service.ANNOUNCER_MS)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
