@@ -45,7 +45,7 @@ def _names(topics: list[Right], operation: Operation) -> str:
 
 def _others(allowed: tuple[Right, ...]) -> Iterator[str]:
     if any(right.operation is Operation.CREATE and not right.is_prefix for right in allowed):
-        yield "makes what it sees and adds partitions"
+        yield "makes what it sees, adds partitions, and says how it is kept"
     for right in allowed:
         if right.kind is not ResourceKind.TOPIC:
             kind = "group" if right.kind is ResourceKind.GROUP else "transactional id"

@@ -11,8 +11,8 @@ import yaml
 
 from spojoin.protocol.access import Person, Principal, ResourceKind, Right, rights
 from spojoin.protocol.packing import PACKABLE
+from spojoin.protocol.topic_config import DEFAULTS, TopicKind, kind_of
 from spojoin.protocol.topology import (
-    KEPT,
     PRESENCE_PARTITIONS,
     TOPOLOGY,
     Edge,
@@ -20,7 +20,6 @@ from spojoin.protocol.topology import (
     Topic,
     dead_letter_topic,
     size,
-    topic_config,
 )
 from spojoin.protocol.topology import topic_name as name_of
 
@@ -38,7 +37,9 @@ def topology_file() -> str:
         "roles": {edge.role.value: _role(edge) for edge in TOPOLOGY},
         "people": {person.value: {"rights": _rights(person)} for person in Person},
         "topics": [_topic(topic) for topic in Topic if topic is not Topic.INPUT],
-        "config": topic_config(),
+        "configs": {
+            kind.value: dict(DEFAULTS[kind]) for kind in (TopicKind.INTERNAL, TopicKind.RESULTS, TopicKind.DLQ)
+        },
         "presencePartitions": PRESENCE_PARTITIONS,
     }
     return _HEAD + yaml.safe_dump(found, sort_keys=False, width=2**16)
@@ -75,4 +76,4 @@ def _resource(right: Right) -> tuple[str, str, bool]:
 
 def _topic(topic: Topic) -> dict[str, Any]:
     name = dead_letter_topic(INPUT) if topic is Topic.DEAD else name_of(QUERY, topic)
-    return {"name": name, "partitions": size(topic).value, "isKept": topic in KEPT}
+    return {"name": name, "partitions": size(topic).value, "kind": kind_of(topic).value}

@@ -95,6 +95,44 @@ so that the others have started by then. Where that is too long, workers can sha
 no such name (`packing`, `pojoin.inside`), or have standbys. Nothing waits for predictor and controller: their old pods
 go first.
 
+## Topics
+
+    helm upgrade joins helm/spojoin --reuse-values --set-json 'topics.config={
+      "all": {"replication.factor": 3, "min.insync.replicas": 2},
+      "results": {"retention.bytes": 53687091200, "compression.type": "zstd"}}'
+
+`topics.config` says by kind how Kafka keeps the topics that spojoin makes, in Kafka's own names and on top of these
+defaults; a name that Kafka doesn't have ends the install with a message. [More on each
+kind](../../services/spojoin/wire/README.md#how-topics-are-kept).
+
+| kind | topics | by default |
+| --- | --- | --- |
+| `internal` | `QUERY.frames` and the others that services write for each other | what services haven't trimmed |
+| `results` | `QUERY.results` | the latest 4 GiB; a reader that is away for longer misses the rest |
+| `dlq` | `INPUT.dlq` | the latest 256 MiB each |
+| `inputs` | those that `spojoin topics --partitions` makes | as the cluster keeps topics |
+| `tables` | likewise | compacted |
+| `all` | all of these; no limits | replicas as the cluster has them |
+
+Topics that exist keep their configuration, so that no upgrade deletes results that somebody has kept: `spojoin topics
+QUERY --apply` brings them to what is set and to the defaults, and says what it changes. Where `strimzi.topics` is on,
+Strimzi does so in the upgrade: to keep all results of an older release, set `retention.bytes` of `results` to -1 in it.
+
+### After an uninstall
+
+An uninstall leaves the topics in Kafka: a release of the same name with the same query goes on where this one stopped,
+and answers no row twice. When a query has ended for good:
+
+    spojoin topics query.yaml --bootstrap kafka:9092 --redis redis://redis:6379/0 --list
+    spojoin topics query.yaml --bootstrap kafka:9092 --redis redis://redis:6379/0 --delete --also results --also dlq
+
+`--list` shows each topic, how it is kept, what it is for, and what is lost with it. `--delete` removes the internal
+topics of all generations, with which the query's name is free, and other kinds only where `--also` names them. It asks
+before, and refuses while services report that they serve the query. With `topics.deleteOnUninstall` a Job does the same
+for the internal topics after each uninstall (Argo CD runs it as a PostDelete hook), as the Kafka user `topics` where
+`kafka.users` is set. Where Strimzi makes topics, it deletes those whose objects go: with `topics.deleteOnUninstall` the
+internal ones; `kubectl delete kafkatopic` removes the others, which Helm keeps.
+
 ## A history
 
     helm upgrade joins helm/spojoin --reuse-values --set backfill.enabled=true --set backfill.from.trips=/data/trips \\

@@ -26,6 +26,7 @@ from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Supervisor, is_ready
 from spojoin.ports.interfaces import Log, LogPartition
 from spojoin.ports.redis_store import RedisStore
+from spojoin.protocol.topic_config import TopicKind, topic_configs
 from spojoin.protocol.topology import Role, Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.wire.codec import encode
@@ -83,7 +84,8 @@ class SoakStage:
         """Make all topics, with small segments."""
         self.query_file.write_text(self.served.join.text)
         plan = ServePlan(load_query(self.query_file), self.query_file, self.served.workers_max)
-        self.log.create_topics({topic_name(self.served.join.name, Topic.RESULTS): 1}, RESULTS_BYTES)
+        configs = topic_configs({}, RESULTS_BYTES)
+        self.log.create_topics({topic_name(self.served.join.name, Topic.RESULTS): 1}, configs.of(TopicKind.RESULTS))
         make_topics(plan, self.cluster.servers)
         self.log.create_topics(plan.topics.trimmed())
         names = [*plan.topics.trimmed(), *plan.topics.kept(), *plan.topics.inputs]

@@ -12,6 +12,7 @@ from loadgen.load.load import Digest, Load
 from loadgen.load.open_loop import Behind, OpenLoop, Sender
 from spojoin.errors import ConfigurationError
 from spojoin.ports.interfaces import Bounds, Log, LogPartition
+from spojoin.protocol.topic_config import DEFAULTS, TopicKind
 
 POLL_S = 0.2
 
@@ -66,7 +67,9 @@ def settled(log: Log[bytes], load: Load, partitions: int | None, retention_bytes
     Raises ConfigurationError where a topic has fewer than asked for.
     """
     topics = [load.topic_of(stream.name) for stream in load.workload.streams]
-    log.create_topics({topic: partitions or 1 for topic in topics if not log.partitions(topic)}, retention_bytes)
+    kept = {} if retention_bytes is None else {"retention.bytes": str(retention_bytes)}
+    missing = {topic: partitions or 1 for topic in topics if not log.partitions(topic)}
+    log.create_topics(missing, {**DEFAULTS[TopicKind.INTERNAL], **kept})
     counts = {topic: log.partitions(topic) for topic in topics}
     for topic, count in counts.items():
         if partitions and count < partitions:

@@ -11,6 +11,7 @@ from spojoin.errors import Fenced
 from spojoin.ports.interfaces import AmbiguousAppend, Bounds, Log, LogPartition, LogReader, LogRecord, LogUnavailable
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.memory import MemoryLog
+from spojoin.protocol.topic_config import DEFAULTS, TopicKind
 
 TIMEOUT_S = 30.0
 
@@ -161,7 +162,7 @@ def test_topics_are_made_once_and_grow(log, unique):
     log.create_topics({unique: 2})
     log.create_topics({unique: 1})
     assert log.partitions(unique) == 2
-    log.create_topics({unique: 3}, retention_bytes=1 << 20)
+    log.create_topics({unique: 3}, {**DEFAULTS[TopicKind.RESULTS], "retention.bytes": str(1 << 20)})
     wait_for(lambda: log.partitions(unique) == 3)
     assert log.bounds(LogPartition(unique, 2)) == Bounds(0, 0)
 

@@ -317,7 +317,7 @@ def test_a_role_may_not_touch_another_querys_topics(closed: Secured, joined: Joi
 @pytest.mark.parametrize("role", list(Role))
 def test_a_role_cannot_make_topics_and_need_not(closed: Secured, role: Role) -> None:
     log = closed.log(TOUCHED, role)
-    create_topics(log, Topics(TOUCHED, (INPUT,), 2, WORKERS), roles=(role,))
+    create_topics(log, Topics(TOUCHED, (INPUT,), 2, WORKERS), among=seen_by(role))
     with pytest.raises(LogUnavailable, match=r"'other' is missing.*`spojoin topics QUERY`"):
         log.create_topics({"other": 1})
     own = topic_name(TOUCHED, next(iter(sorted(seen_by(role) - {Topic.INPUT, Topic.DEAD}))))
@@ -329,7 +329,7 @@ def test_a_role_cannot_make_topics_and_need_not(closed: Secured, role: Role) -> 
 def test_roles_make_the_topics_of_later_generations_and_the_router_deletes_them(closed: Secured, role: Role) -> None:
     """Kafka has one right for deleting records and topics, so a role that trims a topic may also delete it."""
     topics = Topics(TOUCHED, (INPUT,), 2, WORKERS, generation=2)
-    create_topics(closed.log(TOUCHED, role), topics, roles=(role,))
+    create_topics(closed.log(TOUCHED, role), topics, among=seen_by(role))
     made = [topics.name(topic) for topic in sorted(seen_by(role).difference(SHARED))]
     assert made
     assert all(closed.admin.partitions(name) for name in made)

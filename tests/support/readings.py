@@ -65,11 +65,11 @@ def expected(operator: str = ">=") -> Iterator[tuple[int, ...]]:
         yield seq, seq, int(as_left.sum()), int(as_right.sum())
 
 
-def feed(bootstrap: str, topic: str, stop: threading.Event, pace_s: float) -> None:
+def feed(bootstrap: str, topic: str, stop: threading.Event, pace_s: float, begin: int = 0, end: int = TUPLES) -> None:
     """Arrow and JSON messages in turn, each row once and in order, also across a restart of the broker."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 300_000})
     draw, cooling = columns()
-    for number, first in enumerate(range(0, TUPLES, MESSAGE_ROWS)):
+    for number, first in enumerate(range(begin, end, MESSAGE_ROWS)):
         rows = range(first, first + MESSAGE_ROWS)
         if number % 2:
             table = {"draw": draw[rows], "cooling": cooling[rows], "id": np.arange(first, first + MESSAGE_ROWS)}

@@ -43,3 +43,17 @@
 {{- define "spojoin.resultsBytesMax" -}}
 {{- if hasKey .Values.settings "results_bytes_max" }}{{ int64 .Values.settings.results_bytes_max }}{{ else if .Values.demo.enabled }}268435456{{ end }}
 {{- end }}
+
+{{- /* How a kind of topic is kept, as the services keep it: what is said last counts. dict "root" $ "defaults" … "kind" … */}}
+{{- define "spojoin.topicConfig" -}}
+{{- $values := .root.Values }}
+{{- $limit := dict }}
+{{- if has .kind (list "results" "dlq") }}
+{{- with include "spojoin.resultsBytesMax" .root }}{{ $limit = dict "retention.bytes" . }}{{ end }}
+{{- end }}
+{{- $given := $values.topics.config }}
+{{- $own := mergeOverwrite (dict) (get .defaults .kind) (get $given "all" | default dict) $limit (get $given .kind | default dict) $values.strimzi.topics.config }}
+{{- range $name, $value := $own }}
+{{ $name }}: {{ kindIs "float64" $value | ternary (toJson $value) (toString $value) | quote }}
+{{- end }}
+{{- end }}

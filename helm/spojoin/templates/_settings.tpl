@@ -29,6 +29,9 @@
 {{- if and .Values.demo.enabled (not (hasKey .Values.settings "results_bytes_max")) }}
 - {name: SPOJOIN_RESULTS_BYTES_MAX, value: {{ include "spojoin.resultsBytesMax" . | quote }}}
 {{- end }}
+{{- with .Values.topics.config }}
+- {name: SPOJOIN_TOPICS, value: {{ toJson . | quote }}}
+{{- end }}
 {{- with .Values.schemaRegistry }}
 {{- if .url }}
 - {name: SPOJOIN_REGISTRY_URL, value: {{ .url | quote }}}
@@ -55,7 +58,7 @@
   "query_file" "query" "bootstrap_servers" "kafka.bootstrapServers" "joiners" "mutable.replicas" "workers" "pojoin.replicas"
   "workers_max" "pojoin.maxReplicas" "autoscale" "controller.autoscale.enabled" "scale_min" "controller.autoscale.minReplicas"
   "scale_max" "controller.autoscale.maxReplicas" "drain_ms" "terminationGracePeriodSeconds"
-  "packing" "packing" "workers_inside" "pojoin.inside" "standbys" "standbys" "patience_ms" "patienceMs"
+  "topics" "topics.config" "packing" "packing" "workers_inside" "pojoin.inside" "standbys" "standbys" "patience_ms" "patienceMs"
   "replace" "query.replace" "backfill" "query.backfill" "adopt" "query.adopt"
   "registry_url" "schemaRegistry.url" "registry_username" "schemaRegistry.username" "registry_ca" "schemaRegistry.tlsSecret" }}
 {{- range $name, $_ := .Values.settings }}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 import orjson
@@ -13,12 +13,14 @@ from spojoin.errors import ConfigurationError
 from spojoin.model import Query
 from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.protocol.topic_config import DEFAULTS, TopicKind
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.runtime.generations import GenerationsTopic
+from spojoin.runtime.packed import topics_needed
 from spojoin.runtime.registry import RegisteredResults
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.settings import Settings
-from spojoin.runtime.topics import Topics
+from spojoin.runtime.topics import Topics, create_inputs
 from spojoin.wire.chain import ResultSequence
 from spojoin.wire.registered import PREFIX_BYTES
 from spojoin.wire.results import (
@@ -47,21 +49,22 @@ def make_topics(query: Query, settings: Settings, partitions: int | None) -> dic
     """
     log = KafkaLog(kafka_of(settings))
     try:
-        topics = Topics.of(query, settings.workers_max, settings.input_topics, current_generation(log, query.name))
-        create_topics(log, topics, settings.results_bytes_max)
+        configs = settings.topic_configs
+        generation = current_generation(log, query.name, configs.of(TopicKind.INTERNAL))
+        topics = Topics.of(query, settings.workers_max, settings.input_topics, generation)
+        needed = topics_needed(settings)
+        create_topics(log, topics, configs, needed)
         if partitions is not None:
-            log.create_topics(dict.fromkeys(topics.fed, partitions))
-            if topics.table is not None:
-                log.create_topics({topics.table: 1}, is_compacted=True)
+            create_inputs(log, topics, partitions, configs)
         inputs = topics.fed if partitions is not None else ()
-        return {name: log.partitions(name) for name in (*inputs, *topics.trimmed(), *topics.kept())}
+        return {name: log.partitions(name) for name in (*inputs, *topics.trimmed(needed), *topics.kept())}
     finally:
         log.close()
 
 
-def current_generation(log: Log[bytes], query: str) -> int:
+def current_generation(log: Log[bytes], query: str, config: Mapping[str, str] = DEFAULTS[TopicKind.INTERNAL]) -> int:
     """The generation of a query that answers; creates its topic if missing. Raises LogUnavailable."""
-    log.create_topics({topic_name(query, Topic.GENERATIONS): 1})
+    log.create_topics({topic_name(query, Topic.GENERATIONS): 1}, config)
     return GenerationsTopic(log, query).read().current_number
 
 

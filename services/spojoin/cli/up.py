@@ -32,6 +32,7 @@ from spojoin.model import Query
 from spojoin.ports.kafka import KafkaConfig
 from spojoin.ports.redis_store import RedisStore
 from spojoin.protocol.packing import parse_packing
+from spojoin.protocol.topic_config import TopicKind
 from spojoin.protocol.topology import Role
 from spojoin.query.load import load_served_query
 from spojoin.runtime.registry import check_single_rows
@@ -60,11 +61,12 @@ def serve(options: UpOptions, console: Console) -> None:
     _check_named(options, settings)
     with _until_interrupted(console), ExitStack() as stack:
         servers, broker = _servers(stack, options, console)
-        stack.enter_context(OnlyOne(KafkaConfig(servers.bootstrap, settings.kafka_properties()), query.name))
+        config = KafkaConfig(servers.bootstrap, settings.kafka_properties())
+        stack.enter_context(OnlyOne(config, query.name, settings.topic_configs.of(TopicKind.INTERNAL)))
         notice = _quiet if console.is_terminal else _printer(console)
         try:
             with console.status("starting services"):
-                served = stack.enter_context(serve_here(_plan(query, workers, options), servers, notice))
+                served = stack.enter_context(serve_here(_plan(query, workers, options, settings), servers, notice))
         except Retryable as error:
             raise ConfigurationError(f"{error}; start it, or leave out --bootstrap to have one started") from error
         say = partial(console.print, highlight=False, soft_wrap=True)  # commands and paths are copied from it
@@ -94,7 +96,7 @@ def _servers(stack: ExitStack, options: UpOptions, console: Console) -> tuple[Se
     return Servers(children, broker.bootstrap, redis), broker
 
 
-def _plan(query: Query, workers: int, options: UpOptions) -> ServePlan:
+def _plan(query: Query, workers: int, options: UpOptions, settings: Settings) -> ServePlan:
     check_single_rows(query, options.results)
     return ServePlan(
         query,
@@ -113,6 +115,7 @@ def _plan(query: Query, workers: int, options: UpOptions) -> ServePlan:
         logs=options.logs,
         restarts_max=RESTARTS_MAX,
         has_page=True,
+        topic_configs=settings.topic_configs,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from spojoin.errors import ConfigurationError
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.protocol.topic_config import DEFAULTS, TopicKind
 from spojoin.protocol.topology import Topic, topic_name
 
 ASK_S, POLL_S = 5.0, 0.5
@@ -26,8 +28,10 @@ class OnlyOne:
     Raises ConfigurationError where another one holds it. Where Kafka doesn't let this user see, nobody is kept out.
     """
 
-    def __init__(self, config: KafkaConfig, query: str) -> None:
-        self._config, self._query = config, query
+    def __init__(
+        self, config: KafkaConfig, query: str, topic_config: Mapping[str, str] = DEFAULTS[TopicKind.INTERNAL]
+    ) -> None:
+        self._config, self._query, self._topic_config = config, query, topic_config
         self._group = topic_name(query, Topic.GENERATIONS) + ".up"
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._hold, name="spojoin-only-one", daemon=True)
@@ -36,10 +40,10 @@ class OnlyOne:
         """Take the place."""
         log = KafkaLog(self._config)
         try:
-            log.create_topics({topic_name(self._query, Topic.GENERATIONS): 1})
+            log.create_topics({topic_name(self._query, Topic.GENERATIONS): 1}, self._topic_config)
         finally:
             log.close()
-        holders = self._holders()
+        holders = self.holders()
         if holders:
             raise ConfigurationError(
                 f"{self._query} is served on the Kafka at {self._config.bootstrap} already, by {holders[0]}: end that "
@@ -55,7 +59,8 @@ class OnlyOne:
         self._ended.set()
         self._thread.join(2 * POLL_S)
 
-    def _holders(self) -> list[str]:
+    def holders(self) -> list[str]:
+        """Those that serve the query with `spojoin up`; none where Kafka doesn't let this user see."""
         admin = AdminClient(self._config.common())
         try:
             found = admin.describe_consumer_groups([self._group], request_timeout=ASK_S)[self._group].result()

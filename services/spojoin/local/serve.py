@@ -16,9 +16,10 @@ from spojoin.local.supervise import Notice, Service, Supervisor
 from spojoin.model import Query
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.packing import APART
+from spojoin.protocol.topic_config import TopicConfigs, TopicKind
 from spojoin.protocol.topology import Topic
 from spojoin.runtime.generations import check_generation
-from spojoin.runtime.topics import Topics
+from spojoin.runtime.topics import Topics, create_inputs, create_kept
 
 WORKERS = 2
 
@@ -33,6 +34,7 @@ class ServePlan:
     input_topics: by stream, where a stream isn't read from in.<stream>; partitions: of input topics that are made
     logs: the folder for one log a service; None for a temporary one
     restarts_max: how often one service may end by itself before that counts as failure
+    topic_configs: how Kafka keeps the topics that are made here
     without: names of services that are not started; has_page: whether the query's page is served as well
     """
 
@@ -49,6 +51,7 @@ class ServePlan:
     restarts_max: int = 0
     without: Collection[str] = ()
     has_page: bool = False
+    topic_configs: TopicConfigs = field(default_factory=TopicConfigs)
 
     @property
     def topics(self) -> Topics:
@@ -131,12 +134,11 @@ def make_topics(plan: ServePlan, servers: Servers) -> None:
     topics = plan.topics
     log = KafkaLog(KafkaConfig(servers.bootstrap))
     try:
-        log.create_topics({topics.name(Topic.GENERATIONS): 1})
+        log.create_topics({topics.name(Topic.GENERATIONS): 1}, plan.topic_configs.of(TopicKind.INTERNAL))
         replaces = plan.deployment(servers).replaces
         check_generation(log, plan.query, replace=replaces, adopt=plan.settings.get("adopt", ""))
-        log.create_topics(topics.kept() | dict.fromkeys(topics.fed, plan.partitions))
-        if topics.table is not None:
-            log.create_topics({topics.table: 1}, is_compacted=True)
+        create_kept(log, topics, plan.topic_configs)
+        create_inputs(log, topics, plan.partitions, plan.topic_configs)
     finally:
         log.close()
 

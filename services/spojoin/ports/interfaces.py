@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from spojoin.errors import Retryable
+from spojoin.protocol.topic_config import DEFAULTS, TopicKind
 from spojoin.wire.records import MessageHeaders
 from spojoin.wire.registered import RegisteredSchema
 
@@ -145,12 +146,12 @@ class Log(Protocol[V]):
     """A cluster of topics."""
 
     def create_topics(
-        self, partitions: Mapping[str, int], retention_bytes: int | None = None, *, is_compacted: bool = False
+        self, partitions: Mapping[str, int], config: Mapping[str, str] = DEFAULTS[TopicKind.INTERNAL]
     ) -> None:
         """Make sure that each topic exists with at least the given number of partitions.
 
-        A new topic keeps its records until they are trimmed, or the latest `retention_bytes` of each partition; one
-        that is compacted keeps at least the last record of each key.
+        A new topic has that configuration, in Kafka's words: by default it keeps its records until they are trimmed.
+        Raises ConfigurationError where it is refused.
         """
         ...
 

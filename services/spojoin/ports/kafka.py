@@ -6,20 +6,29 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    OffsetSpec,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from spojoin.errors import ConfigurationError
 from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.credentials import Properties
 from spojoin.ports.interfaces import Bounds, LogPartition, LogUnavailable
 from spojoin.ports.kafka_reach import ClientReports
 from spojoin.ports.kafka_reader import KafkaReader
 from spojoin.ports.kafka_writer import KafkaWriter
-from spojoin.protocol.topology import COMPACTED, MESSAGE_BYTES_MAX, topic_config
+from spojoin.protocol.topic_config import DEFAULTS, REPLICATION, TopicKind
+from spojoin.protocol.topology import MESSAGE_BYTES_MAX
 
 #: the client waits in vain for an unknown leader; see `_offset`
 LEADER_TIMEOUT_S = 2.0
@@ -27,6 +36,13 @@ LEADER_TIMEOUT_S = 2.0
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 _log = structlog.get_logger(__name__)
+
+
+class TopicPlace(NamedTuple):
+    """How many partitions a topic has, and how many replicas each of them at least."""
+
+    partitions: int
+    replicas: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +87,22 @@ class KafkaLog:
         self._reports = ClientReports(config.bootstrap, config.extra)
 
     def create_topics(
-        self, partitions: Mapping[str, int], retention_bytes: int | None = None, *, is_compacted: bool = False
+        self, partitions: Mapping[str, int], config: Mapping[str, str] = DEFAULTS[TopicKind.INTERNAL]
     ) -> None:
-        """Make sure that each topic exists with at least the given partitions, replicated by the cluster's default.
+        """Make sure that each topic exists with at least the given partitions; those that are there keep their config.
 
-        Where they do, no right is needed beyond that of seeing them. Raises LogUnavailable where the
-        cluster does not answer, or refuses.
+        A new one has as many replicas as `config` says, or the cluster's default. Where all exist, no right is needed
+        beyond that of seeing them. Raises LogUnavailable where the cluster does not answer, or refuses, and
+        ConfigurationError where it refuses the configuration.
         """
         existing = self._partition_counts()
-        config = COMPACTED if is_compacted else topic_config(retention_bytes)
+        own = {name: value for name, value in config.items() if name != REPLICATION}
+        replicas = int(config.get(REPLICATION, -1))
         missing = [topic for topic in partitions if topic not in existing]
         small = [topic for topic, count in partitions.items() if 0 < existing.get(topic, 0) < count]
         timeout_s = self._config.request_timeout_s
         if missing:
-            topics = [NewTopic(topic, partitions[topic], -1, config=config) for topic in missing]
+            topics = [NewTopic(topic, partitions[topic], replicas, config=own) for topic in missing]
             made = self._admin.create_topics(topics, operation_timeout=timeout_s, request_timeout=timeout_s)
             self._await(made, allowed=_TOPIC_IS_THERE)
         if small:
@@ -93,6 +111,43 @@ class KafkaLog:
             self._await(made, allowed=_PARTITIONS_ARE_THERE)
         for topic in (*missing, *small):
             self._wait_for_leaders(topic, partitions[topic])
+
+    def listed(self) -> dict[str, TopicPlace]:
+        """All topics that this user may see. Raises LogUnavailable."""
+        return self._places()
+
+    def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """The configuration of each topic as Kafka names it, defaults included. Raises LogUnavailable."""
+        if not topics:
+            return {}
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        found: dict[str, dict[str, str]] = {}
+        timeout_s = self._config.request_timeout_s
+        for resource, future in self._admin.describe_configs(resources, request_timeout=timeout_s).items():
+            try:
+                found[resource.name] = {name: entry.value for name, entry in future.result().items()}
+            except KafkaException as error:
+                if _is_refused(error.args[0]):
+                    raise _refused(resource.name) from error
+                raise LogUnavailable(f"topic {resource.name!r} can't be described: {error.args[0]}") from error
+        return found
+
+    def configure(self, changes: Mapping[str, Mapping[str, str]]) -> None:
+        """Set configuration of topics that exist, by topic and Kafka's name. Raises as `create_topics` does."""
+        if not changes:
+            return
+        operation = AlterConfigOpType.SET
+        resources = [
+            ConfigResource(
+                ResourceType.TOPIC,
+                topic,
+                incremental_configs=[ConfigEntry(*each, incremental_operation=operation) for each in config.items()],
+            )
+            for topic, config in changes.items()
+        ]
+        futures = self._admin.incremental_alter_configs(resources, request_timeout=self._config.request_timeout_s)
+        named = {resource.name: future for resource, future in futures.items()}
+        self._await(named, allowed=frozenset(), done="configured")
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Ask for those of the topics that exist to be deleted. Raises LogUnavailable where the cluster refuses."""
@@ -159,6 +214,9 @@ class KafkaLog:
         return self._reports.why() or str(error.args[0])
 
     def _partition_counts(self, topic: str | None = None) -> dict[str, int]:
+        return {name: place.partitions for name, place in self._places(topic).items()}
+
+    def _places(self, topic: str | None = None) -> dict[str, TopicPlace]:
         self._reports.forget()
         try:
             found = self._admin.list_topics(topic, timeout=self._config.request_timeout_s).topics
@@ -170,7 +228,11 @@ class KafkaLog:
             raise LogUnavailable(f"Kafka at {self._config.bootstrap} {what}: {reason}") from error
         if topic is not None and _is_refused(found[topic].error):
             raise _refused(topic)
-        return {name: len(entry.partitions) for name, entry in found.items() if entry.error is None}
+        there = {name: list(entry.partitions.values()) for name, entry in found.items() if entry.error is None}
+        return {
+            name: TopicPlace(len(partitions), min((len(each.replicas) for each in partitions), default=0))
+            for name, partitions in there.items()
+        }
 
     def _wait_for_leaders(self, topic: str, partitions: int) -> None:
         """A new partition has no leader for some milliseconds."""
@@ -212,6 +274,10 @@ class KafkaLog:
             except KafkaException as error:
                 if _is_refused(error.args[0]) and done == "made":
                     raise _not_makable(topic) from error
+                if error.args[0].code() in _CONFIG_IS_REFUSED:
+                    raise ConfigurationError(
+                        f"topic {topic!r} could not be {done}: {error.args[0].str()}; see the setting topics"
+                    ) from error
                 if error.args[0].code() not in allowed:
                     raise LogUnavailable(f"topic {topic!r} could not be {done}: {self._why(error)}") from error
 
@@ -219,6 +285,7 @@ class KafkaLog:
 #: another process made the change first
 _TOPIC_IS_THERE = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 _TOPIC_IS_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
+_CONFIG_IS_REFUSED = frozenset({KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION})
 _PARTITIONS_ARE_THERE = frozenset({KafkaError.INVALID_PARTITIONS})
 
 

@@ -21,6 +21,7 @@ from spojoin.ports.interfaces import (
     LogUnavailable,
     V,
 )
+from spojoin.protocol.topic_config import DEFAULTS, TopicKind
 from spojoin.wire.records import MessageHeaders
 
 
@@ -71,7 +72,7 @@ class MemoryLog(Generic[V]):
         self._epochs: dict[str, int] = defaultdict(int)
 
     def create_topics(
-        self, partitions: Mapping[str, int], retention_bytes: int | None = None, *, is_compacted: bool = False
+        self, partitions: Mapping[str, int], config: Mapping[str, str] = DEFAULTS[TopicKind.INTERNAL]
     ) -> None:
         """Make sure that each topic exists with at least the given partitions; they keep everything until trimmed."""
         for topic, count in partitions.items():

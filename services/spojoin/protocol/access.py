@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from spojoin.protocol.packing import PACKABLE, with_standbys
 from spojoin.protocol.topology import (
+    KEPT,
     SHARED,
     TOPOLOGY,
     Edge,
@@ -29,8 +30,8 @@ UNUSED_GROUP = "spojoin-unused"
 class Person(enum.StrEnum):
     """The users that are not services.
 
-    TOPICS makes topics, FEED sends rows, RESULTS reads what came out, PAGE shows the flow, CHECK sends rows, too,
-    compares what came out with them, and backfills.
+    TOPICS makes topics, says how they are kept, and deletes internal ones. FEED sends rows, RESULTS reads what came
+    out, PAGE shows the flow. CHECK sends rows, too, compares what came out with them, and backfills.
     """
 
     TOPICS = "topics"
@@ -54,7 +55,8 @@ class ResourceKind(enum.StrEnum):
 class Operation(enum.StrEnum):
     """What is allowed, as Kafka and Strimzi name it.
 
-    DELETE on a topic is for trims (records, before an offset); the router's is for topics of generations that are over.
+    DELETE on a topic is for trims (records, before an offset); the router's is for topics of generations that are over,
+    and that of the user who makes topics for those of a query that has ended.
     """
 
     READ = "Read"
@@ -63,6 +65,8 @@ class Operation(enum.StrEnum):
     ALTER = "Alter"
     DELETE = "Delete"
     DESCRIBE = "Describe"
+    DESCRIBE_CONFIGS = "DescribeConfigs"
+    ALTER_CONFIGS = "AlterConfigs"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -166,11 +170,21 @@ def _each(operation: Operation, topics: Iterable[Topic], query: str, inputs: Seq
             yield Right(ResourceKind.TOPIC, later_generations(query, topic), operation, is_prefix=True)
 
 
+_MAKES = (
+    Operation.CREATE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+
+
 def _of_person(person: Person, query: str, inputs: Sequence[str]) -> Iterator[Right]:
     if person is Person.TOPICS:
         own = [topic for topic in Topic if topic is not Topic.INPUT]
-        for operation in (Operation.CREATE, Operation.ALTER, Operation.DESCRIBE):
+        for operation in _MAKES:
             yield from _each(operation, own, query, inputs)
+        yield from _each(Operation.DELETE, [topic for topic in own if topic not in KEPT], query, inputs)
         yield from _each(Operation.READ, (Topic.GENERATIONS,), query, inputs)  # which says what is still needed
         yield Right(ResourceKind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
         return

@@ -137,6 +137,15 @@ def with_standbys(edge: Edge) -> Edge:
     return replace(edge, reads=_in_order((*edge.reads, Topic.BATCHES)))
 
 
+def touched(edge: Edge) -> frozenset[Topic]:
+    """The topics that there must be for a process: each distinguishes the log from an earlier one of its name.
+
+    Nobody waits for hints and requests: their topics come with those that write them.
+    """
+    read = {*edge.reads, Topic.FRAMES} - {Topic.INPUT, Topic.PLAN, Topic.CONTROL}
+    return frozenset({*read, *edge.writes, *edge.trims})
+
+
 def records_read(edge: Edge) -> tuple[Topic, ...]:
     """The topics from which a process takes records."""
     return tuple(topic for topic in edge.reads if topic not in NOT_RECORDS)

@@ -149,20 +149,6 @@ SHARED = (Topic.INPUT, Topic.RESULTS, Topic.DEAD, Topic.CONTROL, Topic.GENERATIO
 FIRST_GENERATION = 1
 
 
-def topic_config(retention_bytes: int | None = None) -> dict[str, str]:
-    """A topic's configuration in Kafka: only trims take records away, and a limit on a partition's bytes if given."""
-    return {
-        "cleanup.policy": "delete",
-        "max.message.bytes": str(MESSAGE_BYTES_MAX),
-        "retention.bytes": str(-1 if retention_bytes is None else retention_bytes),
-        "retention.ms": "-1",
-    }
-
-
-#: A table's topic in Kafka: of each key the last message remains.
-COMPACTED = {"cleanup.policy": "compact", "max.message.bytes": str(MESSAGE_BYTES_MAX)}
-
-
 def topic_name(query: str, topic: Topic, generation: int = FIRST_GENERATION) -> str:
     """Kafka's name of an internal topic of a query."""
     if topic in SHARED or generation == FIRST_GENERATION:

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from spojoin.protocol.machine import Idle, Machine, ResultPosition
 from spojoin.protocol.pack import EVALUATING, Fellow, pack_of
-from spojoin.protocol.packing import edge_of, group_name
+from spojoin.protocol.packing import edge_of, group_name, parse_packing, touched
 from spojoin.protocol.seat import Seat
 from spojoin.protocol.services import idle_roles
 from spojoin.protocol.standby import standby_of
-from spojoin.protocol.topology import Edge, Role, presence_partition
+from spojoin.protocol.topology import Edge, Role, Topic, presence_partition
 from spojoin.runtime.generations import Serving
 from spojoin.runtime.loop import MachineFactory
 from spojoin.runtime.settings import Settings
@@ -29,6 +29,13 @@ RELUCTANCE = 8
 def edge_with(roles: Iterable[Role], settings: Settings) -> Edge:
     """What a process of these roles reads and writes in the log."""
     return edge_of(roles, has_others=settings.workers_max > settings.workers_packed())
+
+
+def topics_needed(settings: Settings) -> frozenset[Topic]:
+    """The topics between all processes of a query; a predictor and a controller may be among them."""
+    groups = [*parse_packing(settings.packing).groups, (Role.PREDICTOR,), (Role.CONTROLLER,)]
+    beats = {Topic.PRESENCE} if settings.standbys else set()
+    return frozenset(beats.union(*(touched(edge_with(group, settings)) for group in groups)))
 
 
 def alone(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> Wiring:

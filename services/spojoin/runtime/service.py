@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType, ModuleType
@@ -22,9 +22,10 @@ from spojoin.ports.clock import SystemClock
 from spojoin.ports.interfaces import Log
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.shared_state import SharedState
-from spojoin.protocol.access import TRANSACTIONAL, seen_by, transactional_id
-from spojoin.protocol.packing import group_name, parse_group, parse_packing, with_standbys
+from spojoin.protocol.access import TRANSACTIONAL, transactional_id
+from spojoin.protocol.packing import group_name, parse_group, parse_packing, touched, with_standbys
 from spojoin.protocol.services import without_workers
+from spojoin.protocol.topic_config import TopicConfigs, TopicKind
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, presence_partition
 from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import Office, Serving, goes_on
@@ -33,7 +34,7 @@ from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
 from spojoin.runtime.memory import limit_arenas, loaded_objects_spared
 from spojoin.runtime.packed import alone, edge_with, instance_of, packed, takes_over
 from spojoin.runtime.settings import ENV_PREFIX, Settings, load_settings
-from spojoin.runtime.topics import Topics
+from spojoin.runtime.topics import Topics, create_kept
 from spojoin.runtime.wiring import Wire, Wiring
 from spojoin.telemetry import log_lines
 from spojoin.telemetry.health import Health, HealthServer
@@ -250,12 +251,12 @@ def open_world(roles: tuple[Role, ...], service: str, query: str, settings: Sett
 
 
 def create_topics(
-    log: Log[bytes], topics: Topics, results_bytes_max: int | None = None, roles: Sequence[Role] = ()
+    log: Log[bytes], topics: Topics, configs: TopicConfigs | None = None, among: Collection[Topic] = tuple(Topic)
 ) -> None:
-    """Make sure that a query's own topics exist, all or those that some roles see; inputs belong to the users."""
-    among = {topic for role in roles for topic in seen_by(role)} or tuple(Topic)
-    log.create_topics(topics.trimmed(among))
-    log.create_topics(topics.kept(among), results_bytes_max)
+    """Make sure that a query's own topics exist, all or some of them; inputs belong to the users."""
+    configs = configs or TopicConfigs()
+    log.create_topics(topics.trimmed(among), configs.of(TopicKind.INTERNAL))
+    create_kept(log, topics, configs, among)
 
 
 def _supervise(charge: Charge, stop: threading.Event) -> None:
@@ -294,7 +295,7 @@ def _serve_generation(charge: Charge, stop: threading.Event) -> None:
     """Serve the current generation (rule P12), until another one takes its place or this life fails."""
     world, settings = charge.world, charge.settings
     shared = Topics.of(charge.query, settings.workers_max, settings.input_topics)
-    world.log.create_topics({shared.name(Topic.GENERATIONS): 1})
+    world.log.create_topics({shared.name(Topic.GENERATIONS): 1}, settings.topic_configs.of(TopicKind.INTERNAL))
     serving = charge.office.serving()
     if serving is None:
         refusal = world.health.refusal
@@ -303,7 +304,7 @@ def _serve_generation(charge: Charge, stop: threading.Event) -> None:
         stop.wait(GENERATION_MS / 1_000 if refusal else ANNOUNCEMENT_S)
         return
     spec = charge.spec(serving)
-    create_topics(world.log, spec.topics, settings.results_bytes_max, charge.roles)
+    create_topics(world.log, spec.topics, settings.topic_configs, touched(spec.edge))
     if charge.writes_log:
         world.reporter.watch_windows(serving.query)
     world.reporter.begin_generation()

@@ -22,6 +22,7 @@ from spojoin.ports.credentials import Properties, check_credentials, secret, wit
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.packing import APART, parse_packing
 from spojoin.protocol.services import FIRST_INSTANCE, instance_name
+from spojoin.protocol.topic_config import TopicConfigs, topic_configs
 from spojoin.protocol.topology import Role
 from spojoin.runtime.environment import PREFIX, advice, check_environment
 
@@ -74,7 +75,9 @@ class Settings(BaseSettings):
     router_transactions: whether the router does, too: results don't need it, and come later for it
     compression: of the records that services write
     results_format: one Arrow message a frame, one JSON message a probe, or one message a row with a registered schema
-    results_bytes_max: how much of the results topic is kept; default all
+    topics: the configuration of topics that spojoin makes, by their kind (all, internal, results, dlq, inputs, tables),
+        in Kafka's own names; `replication.factor` among them
+    results_bytes_max: how much of results and dead letters is kept, where `topics` doesn't say
     frame_tuples, linger_ms: a frame is closed at this size, or this long after its first tuple
     batch_tuples, batch_frames: a batch is sealed at this size, or this many frames after its first
     handover_frames: a batch is immutable from this many frames after its seal; default 2, and 1 where it is made and
@@ -130,6 +133,7 @@ class Settings(BaseSettings):
     router_transactions: bool = False
     compression: Literal["none", "lz4", "zstd"] = "none"
     results_format: ResultsFormat = "frames"
+    topics: dict[str, dict[str, str | int | float | bool]] = Field(default_factory=dict)
     results_bytes_max: int | None = Field(None, ge=1 << 20)
     frame_tuples: int = Field(8_192, ge=1)
     linger_ms: int = Field(2, ge=0)
@@ -169,6 +173,10 @@ class Settings(BaseSettings):
             parse_packing(self.packing)
         except ConfigurationError as error:
             raise ValueError(f"setting packing: {error}") from error
+        try:
+            topic_configs(self.topics, self.results_bytes_max)
+        except ConfigurationError as error:
+            raise ValueError(f"setting {error}") from error
         check_credentials("kafka", self.kafka_username, self.kafka_password, self.kafka_password_file)
         check_credentials("redis", self.redis_username, self.redis_password, self.redis_password_file)
         check_credentials("registry", self.registry_username, self.registry_password, self.registry_password_file)
@@ -183,6 +191,11 @@ class Settings(BaseSettings):
     def is_release(self) -> bool:
         """Whether services of a release run, which are to go on whatever query they are given."""
         return self.owner != NO_RELEASE
+
+    @property
+    def topic_configs(self) -> TopicConfigs:
+        """How Kafka keeps each kind of topic."""
+        return topic_configs(self.topics, self.results_bytes_max)
 
     def workers_packed(self) -> int:
         """How many of the first workers share a process with other roles."""

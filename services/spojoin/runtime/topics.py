@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from spojoin.model import Query
-from spojoin.ports.interfaces import LogPartition
+from spojoin.ports.interfaces import Log, LogPartition
+from spojoin.protocol.topic_config import TopicConfigs, TopicKind, kind_of
 from spojoin.protocol.topology import (
     FIRST_GENERATION,
     KEPT,
@@ -82,3 +83,19 @@ class Topics:
         found = {self.name(Topic.RESULTS): 1} if Topic.RESULTS in among else {}
         streams = range(len(self.inputs)) if Topic.DEAD in among else ()
         return found | {self.dead_letters(stream).topic: 1 for stream in streams}
+
+
+def create_kept(
+    log: Log[bytes], topics: Topics, configs: TopicConfigs, among: Collection[Topic] = tuple(Topic)
+) -> None:
+    """Make the topics for people, each as its kind is kept."""
+    for topic in KEPT:
+        if topic in among:
+            log.create_topics(topics.kept((topic,)), configs.of(kind_of(topic)))
+
+
+def create_inputs(log: Log[bytes], topics: Topics, partitions: int, configs: TopicConfigs) -> None:
+    """Make the topics that producers write, and that of a table."""
+    log.create_topics(dict.fromkeys(topics.fed, partitions), configs.of(TopicKind.INPUTS))
+    if topics.table is not None:
+        log.create_topics({topics.table: 1}, configs.of(TopicKind.TABLES))

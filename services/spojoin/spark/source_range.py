@@ -148,7 +148,7 @@ def check_retained(log: Log[bytes], source: LogPartition, begin: int, end: int) 
     if bounds.earliest > begin:
         raise BadData(
             f"the results of {source.topic} from offset {begin} to {bounds.earliest} were deleted before they were "
-            "read: let the topic keep more (results_bytes_max), and begin again with a new checkpoint"
+            "read: let the topic keep more (the setting topics), and begin again with a new checkpoint"
         )
     if bounds.end < end:
         raise BadData(

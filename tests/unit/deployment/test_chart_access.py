@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from spojoin.protocol.access import Person, rights
-from spojoin.protocol.topology import Role, Topic, topic_config
+from spojoin.protocol.topic_config import TopicKind, kind_of, topic_configs
+from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import parse_query
 from spojoin.runtime.topics import Topics
 from tests.support.chart import CHART, NAMESPACE, manifests, of_kind, pods, render, values_file
@@ -17,7 +18,7 @@ QUERY = parse_query(VALUES["query"])
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
 WORKERS_MAX, PREDICATES_MAX = 8, DEFAULTS["strimzi"]["topics"]["predicates"]
 TOPICS = Topics.of(QUERY, WORKERS_MAX, {})
-BYTES_MAX = VALUES["settings"]["results_bytes_max"]
+CONFIGS = topic_configs({}, VALUES["settings"]["results_bytes_max"])
 PRINCIPALS = [*Role, *(person for person in Person if person is not Person.TOPICS)]
 
 
@@ -74,10 +75,10 @@ def test_topics_are_those_that_the_services_make():
     # No template counts predicates: the topic has room for many, and the install checks that they fit.
     partials = {TOPICS.name(Topic.PARTIALS): PREDICATES_MAX}
     partitions = {name: topic["spec"]["partitions"] for name, topic in found.items()}
-    assert partitions == TOPICS.trimmed() | kept | partials
+    assert partitions == TOPICS.trimmed(set(Topic) - {Topic.PRESENCE}) | kept | partials
     for name, topic in found.items():
-        wanted = topic_config(BYTES_MAX if name in kept else None)
-        assert topic["spec"]["config"] == wanted | VALUES["strimzi"]["topics"]["config"]
+        wanted = CONFIGS.of(TopicKind.DLQ if name.endswith(".dlq") else kind_of(Topic(name.removeprefix("nearby."))))
+        assert topic["spec"]["config"] == wanted | {"min.insync.replicas": "2"}
         assert topic["spec"]["replicas"] == VALUES["strimzi"]["topics"]["replicas"]
         assert topic["metadata"]["labels"]["strimzi.io/cluster"] == "streams"
 

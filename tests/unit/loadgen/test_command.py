@@ -26,6 +26,7 @@ from loadgen.load.produce import produce, settled, table
 from spojoin.errors import ConfigurationError
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
+from spojoin.protocol.topic_config import DEFAULTS, TopicKind
 
 COMMANDS = [[c.name or c.callback.__name__] for c in app.registered_commands]
 COMMANDS += [["feed", c.name] for c in feed_app.registered_commands]
@@ -174,7 +175,9 @@ def test_new_topics_have_the_requested_retention(monkeypatch):
     log, made = MemoryLog(), []
     monkeypatch.setattr(log, "create_topics", lambda *given: (made.append(given), MemoryLog.create_topics(log, *given)))
     settled(log, load_of(), 2, 1 << 30)
-    assert made == [({"in.yellow": 2, "in.green": 2}, 1 << 30)]
+    assert made == [
+        ({"in.yellow": 2, "in.green": 2}, {**DEFAULTS[TopicKind.INTERNAL], "retention.bytes": str(1 << 30)})
+    ]
 
 
 def test_the_rows_sent_are_reported():

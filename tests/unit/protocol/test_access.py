@@ -9,6 +9,7 @@ from spojoin.model import GENERATION_PART
 from spojoin.protocol.access import UNUSED_GROUP, Operation, Person, ResourceKind, Right, names, rights, seen_by
 from spojoin.protocol.packing import PACKABLE, with_standbys
 from spojoin.protocol.topology import (
+    KEPT,
     SHARED,
     TOPOLOGY,
     Edge,
@@ -124,7 +125,9 @@ def test_people() -> None:
     made = on_topics(Person.TOPICS, Operation.CREATE)
     assert made == named(tuple(topic for topic in Topic if topic is not Topic.INPUT))
     assert on_topics(Person.TOPICS, Operation.READ) == {"q.generations"}
-    writers = {who for who in Person if on_topics(who, Operation.WRITE) or on_topics(who, Operation.DELETE)}
+    deleted = on_topics(Person.TOPICS, Operation.DELETE)
+    assert deleted == {f"q.{topic}" for topic in Topic if topic not in (Topic.INPUT, *KEPT)}
+    writers = {who for who in Person if on_topics(who, Operation.WRITE)}
     assert writers == {Person.FEED, Person.CHECK}
     assert on_topics(Person.CHECK, Operation.WRITE) == set(INPUTS)
     read = on_topics(Person.RESULTS, Operation.READ) | set(INPUTS) | {"q.frames", "q.generations"}

@@ -9,6 +9,7 @@ import numpy as np
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog
 from spojoin.protocol.machine import Action, TableRows
+from spojoin.protocol.topic_config import DEFAULTS, TopicKind
 from spojoin.runtime.inputs import DISCOVERY_MS
 from spojoin.runtime.table_feed import TableFeed
 from spojoin.wire.keys import NO_KEYS
@@ -50,7 +51,7 @@ class Feeding:
     def __init__(self, written: int, partitions: int = 2) -> None:
         self.clock, self.reading, self.machine = ManualClock(), Reading(), TableRouter()
         self.log = MemoryLog(self.clock)
-        self.log.create_topics({"tiers": partitions}, is_compacted=True)
+        self.log.create_topics({"tiers": partitions}, DEFAULTS[TopicKind.TABLES])
         self.write(written)
         self.feed = TableFeed(self.log, self.machine, "tiers", self.reading, self.clock)
 

@@ -10,11 +10,12 @@ import typer
 from spojoin.cli.commands.common import Bootstrap, Csv, Debug, QueryFile, stream_files
 from spojoin.cli.errors import one_sentence
 from spojoin.cli.options import with_options
+from spojoin.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsOptions:
-    """Whose topics to make, and for how many workers."""
+    """Whose topics to make, and for how many workers; or what to do with those that are there."""
 
     query: QueryFile
     bootstrap: Bootstrap = "127.0.0.1:9092"
@@ -24,6 +25,26 @@ class TopicsOptions:
     workers_max: Annotated[
         int | None, typer.Option(min=1, help="The largest number of PO-Join workers to plan for.")
     ] = None
+    standbys: Annotated[
+        bool, typer.Option("--standbys", help="Also the topic that only services with a second instance need.")
+    ] = False
+    list_: Annotated[bool, typer.Option("--list", help="Show the topics that are there, and make none.")] = False
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Make them, and bring those that are there to what the settings say.")
+    ] = False
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the internal topics of a query that ended.")] = False
+    also: Annotated[
+        list[str] | None,
+        typer.Option(metavar="results|dlq|inputs|tables", help="With --delete: topics of this kind as well."),
+    ] = None
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --delete: don't ask.")] = False
+    force: Annotated[
+        bool, typer.Option("--force", help="With --delete: also where no Redis says whether the query is served.")
+    ] = False
+    redis: Annotated[
+        str | None,
+        typer.Option(envvar=["SPOJOIN_REDIS_URL", "REDIS_URL"], metavar="URL", help="The Redis services report to."),
+    ] = None
     debug: Debug = False
 
 
@@ -31,28 +52,47 @@ class TopicsOptions:
 def topics(options: TopicsOptions) -> None:
     """Make a query's topics where the services aren't allowed to, and add partitions where more workers need them.
 
-    The connection to Kafka comes from the services' variables, such as SPOJOIN_KAFKA, or their settings file.
+    Also lists them, changes how they are kept, and deletes them when the query has ended. The connection to Kafka
+    comes from the services' variables, such as SPOJOIN_KAFKA, or their settings file.
 
-    Example:
+    Examples:
 
         spojoin topics query.yaml --bootstrap kafka:9092 --workers-max 8
+
+        spojoin topics query.yaml --bootstrap kafka:9092 --list
+
+        spojoin topics query.yaml --bootstrap kafka:9092 --delete --also results --also dlq
     """
     with one_sentence(is_debug=options.debug):
-        from spojoin.cli.topics import make_topics
+        from spojoin.cli.topic_commands import bring_topics, delete_topics, list_topics
         from spojoin.local.reachable import check_kafka_takes
         from spojoin.query.load import load_query
         from spojoin.runtime.settings import load_settings
 
+        _check_one_of(options)
         settings = load_settings(
             query_file=options.query,
             bootstrap_servers=options.bootstrap,
             workers=options.workers_max,
             workers_max=options.workers_max,
+            redis_url=options.redis,
+            standbys=options.standbys or None,
         )
         query = load_query(options.query)
         check_kafka_takes(options.bootstrap, settings.kafka_properties())
-        for name, count in make_topics(query, settings, options.partitions).items():
-            typer.echo(f"{name}: {count} partition{'' if count == 1 else 's'}")
+        if options.list_:
+            list_topics(query, settings)
+        elif options.delete:
+            delete_topics(query, settings, options.also or (), is_sure=options.yes, is_forced=options.force)
+        else:
+            bring_topics(query, settings, options.partitions, applies=options.apply)
+
+
+def _check_one_of(options: TopicsOptions) -> None:
+    if sum((options.list_, options.apply, options.delete)) > 1:
+        raise ConfigurationError("--list, --apply and --delete exclude each other: give one of them")
+    if not options.delete and (options.also or options.yes or options.force):
+        raise ConfigurationError("--also, --yes and --force belong to --delete: give it, too")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +139,6 @@ def send(options: SendOptions) -> None:
     with one_sentence(is_debug=options.debug):
         from spojoin.cli.send import check_files, send_files, sentences
         from spojoin.embedded.source_options import csv_by_texts, with_csv
-        from spojoin.errors import ConfigurationError
         from spojoin.local.reachable import check_kafka_takes
         from spojoin.query.load import load_query
         from spojoin.runtime.settings import load_settings

@@ -13,8 +13,10 @@ import structlog
 
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.ports.interfaces import LogPartition
+from spojoin.protocol.access import seen_by
 from spojoin.protocol.generations import Generations
 from spojoin.protocol.services import without_workers
+from spojoin.protocol.topic_config import TopicKind
 from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.controller.app import Controller
 from spojoin.roles.controller.cluster import Cluster
@@ -122,7 +124,8 @@ def supervise(controlled: ControlledQuery, world: Surroundings, stop: threading.
     health = world.health
     while not stop.is_set():
         try:
-            world.log.create_topics({controlled.topics.name(Topic.GENERATIONS): 1})
+            configs = controlled.settings.topic_configs
+            world.log.create_topics({controlled.topics.name(Topic.GENERATIONS): 1}, configs.of(TopicKind.INTERNAL))
             generations = GenerationsTopic(world.log, controlled.topics.query)
             followed = controlled.following(generations.read(), world.reporter)
             if followed is None:
@@ -130,7 +133,7 @@ def supervise(controlled: ControlledQuery, world: Surroundings, stop: threading.
                 health.tick()
                 stop.wait(BACKOFF_S_MAX)
                 continue
-            create_topics(world.log, followed.topics, controlled.settings.results_bytes_max, (Role.CONTROLLER,))
+            create_topics(world.log, followed.topics, configs, seen_by(Role.CONTROLLER))
             _live(followed, world, generations, stop)
         except Retryable as error:
             backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)

@@ -20,9 +20,10 @@ from spojoin.errors import Retryable, SpoJoinError
 from spojoin.model import Query
 from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import LogPartition
-from spojoin.protocol.access import consumer_group
+from spojoin.protocol.access import consumer_group, seen_by
 from spojoin.protocol.machine import START, Emit
 from spojoin.protocol.services import without_workers
+from spojoin.protocol.topic_config import TopicKind
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX, Role, Topic
 from spojoin.query.meaning import fingerprint
 from spojoin.roles.predictor.faust_kafka import make_app
@@ -89,11 +90,13 @@ class PredictorService:
     def _serving(self) -> Serving | None:
         """The generation to follow, its topics made (rule P12)."""
         log = self._around.log
-        log.create_topics({self._shared.name(Topic.GENERATIONS): 1})
+        log.create_topics(
+            {self._shared.name(Topic.GENERATIONS): 1}, self._settings.topic_configs.of(TopicKind.INTERNAL)
+        )
         serving = self._office.serving()
         if serving is not None:
             settings = self._settings
-            create_topics(log, self._topics(serving), settings.results_bytes_max, (Role.PREDICTOR,))
+            create_topics(log, self._topics(serving), settings.topic_configs, seen_by(Role.PREDICTOR))
             needs = without_workers(serving.query, settings.joiners, settings.packing)
             instances = 1 + settings.standbys
             self._around.reporter.expect(needs, settings.workers, settings.workers_packed(), instances)

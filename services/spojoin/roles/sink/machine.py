@@ -27,6 +27,7 @@ from spojoin.roles.sink.history import HeldRows, History
 from spojoin.roles.sink.left_answers import LeftAnswers
 from spojoin.roles.sink.made import MadeBatches
 from spojoin.roles.sink.pairs import Answers, Each, Projection, Residual, SeqPairs, in_turn
+from spojoin.roles.sink.restating import Restating
 from spojoin.roles.sink.rows import (
     answered_only,
     bitmap_rows,
@@ -97,6 +98,7 @@ class SinkMachine(Machine):
         self._matches_trims = TrimLedger(Topic.MATCHES)
         self._batch_trims = TrimLedger(Topic.BATCHES)
         self._frames_trimmed = -1
+        self._restating = Restating()
         self.cut_probes = 0
         self.matches = 0
 
@@ -129,6 +131,7 @@ class SinkMachine(Machine):
     def _take_frame(self, frame: Frame, offset: int) -> None:
         if self._trims:
             self._mark(frame, offset)
+            self._restating.frame = frame
         if self._holds_rows:
             for stream, (history, piece) in enumerate(zip(self._histories, frame.slices, strict=True)):
                 seqs = frame.first_seq + piece.positions.astype(np.int64)
@@ -185,6 +188,7 @@ class SinkMachine(Machine):
                 return
             yield Emit(Topic.RESULTS, 0, self._result(frame, end))
             self._position = end
+            self._restating.said()
             if end < frame.answers:
                 self._forget_chunks(frame, end)
                 continue
@@ -370,8 +374,28 @@ class SinkMachine(Machine):
     # -- progress
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Go on where another sink has answered what held up the next frame."""
+        """Go on where another sink has answered what held up the next frame; say how far results are out (P9)."""
         yield from self._complete()
+        if self._restating.is_due(now_ms) and self._restating.frame is not None:
+            yield Emit(Topic.RESULTS, 0, self._restated(self._restating.frame))
+
+    def _restated(self, frame: Frame) -> Result:
+        """The result position once more, as a result without rows; any frame gives the columns."""
+        nothing = [_no_matches(self._query, direction) for direction in self._query.directions]
+        closed = self._closed_answers(frame, 0, 0) if frame.closings else None
+        answers = closed or self._of_directions(frame, 0, 0, nothing)
+        return Result(
+            frame_id=self._next_frame,
+            begin=self._position,
+            end=self._position,
+            is_last=False,
+            rows=answers.rows,
+            produced_ms=frame.produced_ms[:0],
+            produced_runs=frame.produced_runs[:0],
+            generation=self._generation,
+            probes=answers.probes,
+            traces=answers.traces,
+        )
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Trim behind the results: matches, batches that no window reaches, and the log up to the handover."""

@@ -1,0 +1,55 @@
+"""Which topics a query has: those that lie between its processes, and no others."""
+
+from __future__ import annotations
+
+import pytest
+
+from spojoin.protocol.packing import APART, PACKABLE, TOGETHER, touched
+from spojoin.protocol.topology import TOPOLOGY, Topic
+from spojoin.runtime.packed import topics_needed
+from spojoin.runtime.settings import load_settings
+from spojoin.runtime.topics import Topics
+
+LOG = {Topic.FRAMES, Topic.BATCHES, Topic.RESULTS, Topic.DEAD, Topic.GENERATIONS, Topic.PLAN, Topic.CONTROL}
+BESIDE = (Topic.PLAN, Topic.CONTROL)
+DERIVED = {Topic.RUNS, Topic.PARTIALS, Topic.MATCHES}
+
+
+def needed(tmp_path, **given):
+    return topics_needed(load_settings(query_file=tmp_path / "query.yaml", **given))
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"packing": APART}, LOG | DERIVED),
+        ({"packing": TOGETHER, "workers": 1}, LOG),
+        ({"packing": TOGETHER, "workers": 3}, LOG | {Topic.MATCHES}),
+        ({"packing": "router+sink mutable+pojoin", "workers": 1}, LOG | DERIVED),
+        ({"packing": "mutable+permutation+logical-and", "workers": 1}, LOG | {Topic.MATCHES}),
+        ({"packing": APART, "standbys": True}, LOG | DERIVED | {Topic.PRESENCE}),
+    ],
+)
+def test_only_what_lies_between_processes_is_a_topic(tmp_path, given, wanted):
+    assert needed(tmp_path, **given) == wanted
+
+
+def test_how_many_partitions_a_query_takes(tmp_path):
+    """The figures of CAPACITY.md: a self join of two conditions, and one input."""
+    apart, together = Topics("q", ("in.a",), 2, 8, streams=1), Topics("q", ("in.a",), 2, 1, streams=1)
+
+    def counts(topics, *absent, **given):
+        among = needed(tmp_path, **given) - set(absent)
+        found = topics.trimmed(among) | topics.kept(among)
+        return len(found), sum(found.values())
+
+    assert counts(apart, packing=APART, workers=2, workers_max=8) == (10, 19)
+    assert counts(apart, packing=APART, workers=2, workers_max=8, standbys=True) == (11, 35)
+    # A release of one process has neither predictor nor controller.
+    assert counts(together, *BESIDE, packing=TOGETHER, workers=1) == (5, 5)
+    assert counts(together, *BESIDE, packing=TOGETHER, workers=1, standbys=True) == (6, 21)
+
+
+def test_topics_of_hints_and_requests_come_with_those_that_write_them():
+    assert {topic for edge in TOPOLOGY for topic in touched(edge) if topic in BESIDE} == set(BESIDE)
+    assert not {topic for edge in TOPOLOGY if edge.role in PACKABLE for topic in touched(edge) if topic in BESIDE}
