@@ -14,6 +14,7 @@ from loadgen.chaos.silence_session import measure
 from loadgen.chaos.soak_options import SoakOptions
 from loadgen.chaos.soak_session import soak_services
 from loadgen.chaos.ties_served import LoadedServices
+from loadgen.load.formats import MessageFormat
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
@@ -51,6 +52,16 @@ def test_an_upgrade_of_all_is_exact_also_where_new_processes_are_killed(
     found = orjson.loads((tmp_path / "silence.json").read_bytes())
     assert [fault["kind"] for fault in found["faults"]] == ["upgrade", "upgrade"]
     assert len(killed) > 1
+
+
+def test_running_processes_serve_another_query_without_a_restart(tmp_path: Path) -> None:
+    asked = SilenceOptions("apart", False, 0, 0, replacements=1, restarts=0, redis=False, rate=100.0, window=1_000)
+    asked = replace(asked, message=MessageFormat.JSON, output=tmp_path / "report", logs=tmp_path / "logs")
+    assert measure(asked) == 0
+    found = orjson.loads((tmp_path / "report/silence.json").read_bytes())
+    assert [fault["kind"] for fault in found["faults"]] == ["replacement"]
+    for service, starts in {"router": 2, "sink": 1, "mutable-0": 1, "pojoin-0": 1}.items():
+        assert (tmp_path / f"logs/{service}.log").read_text().count('"event": "started"') == starts
 
 
 def test_a_short_soak_passes(tmp_path: Path) -> None:
