@@ -1,5 +1,7 @@
 """A release's query is changed while rows flow: refused before anything is disturbed, or taken over with no row lost.
 
+Nor does a row get lost where the change comes by a rollback, by an apply without hooks, or from another release.
+
 Rows are numbered and come from one partition, so each is answered at its number: by the old query up to the one where
 it stopped, by the new one from there on, both as a nested loop over all that was sent.
 """
@@ -9,7 +11,7 @@ import pytest
 
 from spojoin.protocol.topology import SHARED, Topic, topic_name
 from tests.cluster.flow import PROBE, Flow, answers, follow
-from tests.cluster.release import CHART, NAMESPACE, Cluster, eventually, run
+from tests.cluster.release import CHART, NAMESPACE, Cluster, eventually, is_ready, run
 from tests.support.readings import query_text
 
 NAME = "changing"
@@ -80,6 +82,60 @@ def test_a_changed_query_takes_over_while_rows_flow_and_pods_are_deleted(changin
     delete(cluster, "sink")
     delete(cluster, "router")
     eventually(lambda: flow.answered(2) > NEW_WINDOW, 180, lambda: flow.messages()[-1:])
+
+
+def test_a_rollback_across_queries_is_refused_and_the_release_goes_on(changing):
+    cluster, flow = changing
+    cluster.wait_ready()
+    before, answered = pods_of(cluster), flow.answered(2)
+    done = cluster.helm("rollback", NAME, "1", "--timeout", "120s", check=False)
+    assert done.returncode != 0
+    eventually(lambda: pods_of(cluster) == before, 60, lambda: pods_of(cluster))
+    eventually(lambda: flow.answered(2) > answered + NEW_WINDOW, 60, flow.messages)
+
+
+def test_an_apply_without_hooks_replaces_pods_and_no_query(changing, tmp_path):
+    """As `helm template | kubectl apply`, and as a rollback that runs no hooks."""
+    cluster, flow = changing
+    (tmp_path / "old.yaml").write_text(OLD)
+    given = [*cluster.values(**FEW_PODS), "--set-file", f"query={tmp_path / 'old.yaml'}", "--no-hooks"]
+    manifest = cluster.helm("template", NAME, CHART, *given).stdout
+    before, answered = pods_of(cluster), flow.answered(2)
+    run("kubectl", "apply", "--namespace", NAMESPACE, "--filename", "-", said=manifest)
+    eventually(lambda: not set(before) & {name for name in pods_of(cluster) if "router" in name}, 120, cluster.pods)
+    cluster.wait_ready()
+    eventually(lambda: flow.answered(2) > answered + NEW_WINDOW, 120, flow.messages)
+    said = run("kubectl", "logs", "--namespace", NAMESPACE, f"deployment/{cluster.full}-router").stdout
+    assert "query not accepted" in said
+    assert "--set query.replace=true" in said
+    (tmp_path / "new.yaml").write_text(NEW)
+    upgrade(cluster, tmp_path)
+    cluster.wait_ready()
+
+
+def test_another_release_of_the_name_is_refused_and_harms_nobody(changing, tmp_path):
+    cluster, flow = changing
+    stranger = Cluster("stranger")
+    (tmp_path / "new.yaml").write_text(NEW)
+    kafka = {"demo.enabled": "false", "kafka.bootstrapServers": f"{cluster.full}-kafka:9092"}
+    redis = {"redis.url": f"redis://{cluster.full}-redis:6379/0", "query.replace": "true"}
+    given = [*stranger.values(**FEW_PODS, **kafka, **redis), "--set-file", f"query.text={tmp_path / 'new.yaml'}"]
+    before, answered = pods_of(cluster), flow.answered(2)
+    done = stranger.helm("install", "stranger", CHART, *given, "--timeout", "120s", check=False)
+    assert done.returncode != 0
+    assert f"belongs to {NAMESPACE}/{NAME} on this Kafka" in " ".join((done.stdout + done.stderr).split())
+    stranger.helm("uninstall", "stranger", "--wait", "--timeout", "120s", check=False)
+    stranger.helm("install", "stranger", CHART, *given, "--no-hooks", "--timeout", "120s")
+    eventually(lambda: flow.answered(2) > answered + 2 * NEW_WINDOW, 120, flow.messages)
+    waiting = stranger.pods("app.kubernetes.io/component=router")
+    assert waiting
+    assert not any(is_ready(pod) for pod in waiting)
+    stranger.helm("uninstall", "stranger", "--wait", "--timeout", "120s")
+    assert pods_of(cluster) == before
+
+
+def test_each_row_was_answered_once_whatever_was_done(changing):
+    cluster, flow = changing
     sent = flow.stop()
     eventually(lambda: flow.answered(1) + flow.answered(2) >= sent, 120, lambda: (sent, flow.messages()[-1:]))
     check(flow.messages(), sent)
