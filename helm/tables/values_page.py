@@ -23,6 +23,17 @@ the Job `...-check-query`, for ten minutes. `ci/` holds complete examples. Furth
 [what a release needs](CAPACITY.md), [metrics, dashboards and alerts](METRICS.md), [what to do about an
 alert](RUNBOOK.md), [security](SECURITY.md).
 
+## Whether the query is well
+
+    kubectl wait deployment/joins-spojoin-page --for=condition=Available --timeout=180s
+    kubectl exec deployment/joins-spojoin-page -- spojoin status /etc/spojoin/query/query.yaml --check
+
+The page's Deployment is available while the query is well: the query of this release is the one that is served, and
+every service that results need runs and has read its log. So `helm --wait`, Argo CD and Flux, which read Deployments,
+see it too. About 12 s after a service went it is no longer available; a release whose input topics don't exist yet is
+not well either. The page itself stays reachable. The second command says why in one sentence, as `/well` on the page
+does. While Redis is away nobody knows, and the page stays available; `page.enabled=false` leaves all this out.
+
 ## Another query
 
     helm upgrade joins helm/spojoin --reuse-values --set-file query.text=query.yaml --set query.replace=true

@@ -27,12 +27,12 @@ def is_well(file: Path, redis: str, wait_s: float) -> bool:
     store = RedisStore(settings.store_url() or redis)
     deadline = time.monotonic() + wait_s
     try:
-        while not (found := _look(store, query.name, deadline)).is_running and time.monotonic() < deadline:
+        while not (found := _look(store, query.name, deadline)).is_well and time.monotonic() < deadline:
             time.sleep(POLL_S)
     finally:
         store.close()
     print(f"{query.name}: {found.sentence}")
-    return found.is_running
+    return found.is_well
 
 
 def _look(store: Store, name: str, deadline: float) -> Wellness:

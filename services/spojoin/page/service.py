@@ -101,7 +101,7 @@ def answers_of(subject: Subject, watches: Watches, censor: Censor) -> Answers:
 
     def said(answer: tuple[bool, str]) -> Response:
         is_good, text = answer
-        return Response(200 if is_good else 503, TEXT, f"{text}\n".encode())
+        return Response(200 if is_good else 503, TEXT, f"{censor(text)}\n".encode())
 
     return {
         "/": lambda: page,
@@ -109,6 +109,7 @@ def answers_of(subject: Subject, watches: Watches, censor: Censor) -> Answers:
         "/metrics": lambda: Response(200, CONTENT_TYPE_LATEST, generate_latest(registry)),
         "/healthz": lambda: said(watches.live()),
         "/readyz": lambda: said(watches.ready()),
+        "/well": lambda: said(watches.well()),
     }
 
 

@@ -24,6 +24,7 @@ from spojoin.protocol.services import NEEDED
 from spojoin.protocol.topology import Topic
 from spojoin.telemetry.absences import Absences, marks_of
 from spojoin.telemetry.health import Health
+from spojoin.telemetry.wellness import wellness_of
 
 LOOK_S = 1.0
 #: as many as a screen holds
@@ -219,6 +220,17 @@ class Watches:
     def ready(self) -> tuple[bool, str]:
         """Whether both have looked, whatever they found: the page also shows what is away."""
         return _first_no(health.ready() for health in self._healths)
+
+    def well(self) -> tuple[bool, str]:
+        """Whether the query is well, and a sentence; while the store is away, nobody knows that it isn't."""
+        is_ready, said = self.ready()
+        seen = self._store.sighting
+        if not is_ready or seen is None:
+            return is_ready and self._store.trouble is not None, self._store.trouble or said
+        if self._store.trouble is not None:
+            return True, self._store.trouble
+        found = wellness_of((each.status for each in seen.instances if not each.is_gone), seen.expected)
+        return found.is_well, f"{self._subject.query.name}: {found.sentence}"
 
     def _run(self, look: Callable[[], None], health: Health) -> None:
         health.waits_for = "the first look"

@@ -9,16 +9,16 @@ from spojoin.protocol.packing import roles_of
 from spojoin.protocol.services import in_order, service_of
 from spojoin.protocol.topology import Role
 from spojoin.telemetry.expected import ExpectedServices
-from spojoin.telemetry.status import FINE, ServiceStatus, holder_of, unanswered_ms
+from spojoin.telemetry.status import FINE, ServiceStatus, holder_of, refusal_of, unanswered_ms
 from spojoin.telemetry.words import unanswered_text
 
-RUNNING, NOT_READY, GONE, SILENT = "Running", "NotReady", "ServiceGone", "NothingReports"
+RUNNING, REFUSED, NOT_READY, GONE, SILENT = "Running", "NotAccepted", "NotReady", "ServiceGone", "NothingReports"
 
 
 class Wellness(NamedTuple):
-    """Whether every service that results need runs and has caught up; the reason in one word, and a sentence."""
+    """Whether the query that was given is served by all that results need; the reason in one word, and a sentence."""
 
-    is_running: bool
+    is_well: bool
     reason: str
     sentence: str
 
@@ -35,6 +35,8 @@ def wellness_of(services: Iterable[ServiceStatus], expected: ExpectedServices) -
     if waiting := in_order(expected.needed - fine):
         first = next(row.state for row in rows if service_of(row.service) == waiting[0])
         return Wellness(False, NOT_READY, f"{_listed(waiting)} {_is(waiting)} not ready; {waiting[0]} says: {first}")
+    if refusal := refusal_of(rows):
+        return Wellness(False, REFUSED, f"another query is served than the one that was given: {refusal}")
     return Wellness(True, RUNNING, _running(rows, len(expected.needed)))
 
 

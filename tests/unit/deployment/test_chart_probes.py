@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spojoin.protocol.topology import Role
-from tests.support.chart import EXAMPLES, manifests, of_kind, pods
+from tests.support.chart import EXAMPLES, manifests, named, of_kind, pods
 
 DOCKERFILE = Path(__file__).parents[3] / "docker/services.Dockerfile"
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -38,10 +38,11 @@ def test_services_have_liveness_and_readiness_probes(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_page_has_the_probes_of_services(example):
+def test_the_page_is_ready_while_the_query_is_well_and_reached_while_it_is_not(example):
+    assert named(manifests(example), "Service", "page")["spec"]["publishNotReadyAddresses"] is True
     assert probes(pods(manifests(example))["page"]) == {
         "startupProbe": get("/healthz", "http", periodSeconds=1, failureThreshold=120),
-        "readinessProbe": get("/readyz", "http", periodSeconds=5, timeoutSeconds=5),
+        "readinessProbe": get("/well", "http", periodSeconds=2, timeoutSeconds=5),
         "livenessProbe": get("/healthz", "http", periodSeconds=10, timeoutSeconds=10),
     }
 

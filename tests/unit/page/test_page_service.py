@@ -83,10 +83,34 @@ def test_the_state_over_http():
     assert state["dead_letters"][0]["value"] == HOSTILE
 
 
+def test_the_page_says_whether_the_query_is_well():
+    world = World()
+    world.pass_second()
+    with serving(world) as port:
+        status, _, said = fetch(port, "/well")
+        assert status == 200
+        assert said.startswith(f"{world.name}: all services run that results need")
+    world.gone.add("sink")
+    for _ in range(12):
+        world.pass_second()
+    with serving(world) as port:
+        assert fetch(port, "/well")[::2] == (503, f"{world.name}: sink is gone: results wait for it\n")
+        assert fetch(port, "/")[0] == 200
+    with serving(world, GoneStore()) as port:
+        assert fetch(port, "/well")[0] == 200
+
+
 def test_paths_headers_and_probes():
     world = World()
     with serving(world) as port:
-        for path, status in (("/", 200), ("/?a=1", 200), ("/metrics", 200), ("/healthz", 200), ("/readyz", 200)):
+        for path, status in (
+            ("/", 200),
+            ("/?a=1", 200),
+            ("/metrics", 200),
+            ("/healthz", 200),
+            ("/readyz", 200),
+            ("/well", 503),
+        ):
             found, headers, _ = fetch(port, path)
             assert (path, found) == (path, status)
             assert headers["X-Content-Type-Options"] == "nosniff"

@@ -63,9 +63,9 @@ def test_what_waits_says_why() -> None:
 
 def test_one_instance_of_two_is_enough() -> None:
     rest = rows_of("pojoin-0", "pojoin-1", "sink")
-    assert wellness(row("router.b"), *rest).is_running
-    assert wellness(row("router.b", "standby"), row("router", "waiting: start"), *rest).is_running
-    assert not wellness(row("router.b", "waiting: start"), *rest).is_running
+    assert wellness(row("router.b"), *rest).is_well
+    assert wellness(row("router.b", "standby"), row("router", "waiting: start"), *rest).is_well
+    assert not wellness(row("router.b", "waiting: start"), *rest).is_well
 
 
 def test_one_process_is_enough_where_it_has_all_roles() -> None:
@@ -77,3 +77,9 @@ def test_one_process_is_enough_where_it_has_all_roles() -> None:
 
 def test_where_nobody_has_ever_reported_nothing_runs() -> None:
     assert wellness_of([], NOBODY) == Wellness(False, "NothingReports", "no service reports")
+
+
+def test_a_query_that_was_refused_is_not_well_though_another_one_runs() -> None:
+    found = wellness(row("router", refusal="it has another window"), *rows_of("pojoin-0", "pojoin-1", "sink"))
+    said = "another query is served than the one that was given: it has another window"
+    assert found == Wellness(False, "NotAccepted", said)
