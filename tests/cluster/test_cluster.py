@@ -103,6 +103,23 @@ def test_an_undisturbed_release_is_exact(calm, digests):
     assert digests["calm"][0] == digests["calm"][1]
 
 
+def test_one_deployment_says_whether_the_query_is_well(calm):
+    """As kubectl wait, Argo CD and Flux read it."""
+    page = f"deployment/{calm.full}-page"
+    wait = ["kubectl", "--namespace", NAMESPACE, "wait", page, "--timeout=60s"]
+    scale = ["kubectl", "--namespace", NAMESPACE, "scale", f"deployment/{calm.full}-sink"]
+    check = ["kubectl", "--namespace", NAMESPACE, "exec", page, "--", "spojoin", "status"]
+    check += ["/etc/spojoin/query/query.yaml", "--check"]
+    run(*wait, "--for=condition=Available")
+    assert "all services run that results need" in run(*check).stdout
+    run(*scale, "--replicas=0")
+    run(*wait, "--for=condition=Available=false")
+    done = run(*check, check=False)
+    assert (done.returncode, "sink is gone" in done.stdout) == (1, True)
+    run(*scale, "--replicas=1")
+    run(*wait, "--for=condition=Available")
+
+
 def test_rows_from_spark_are_checked_complete_by_spark(calm, measured):
     args = ["--workload", "q3", "--rate", 2_000, "--duration", "10s"]
     calm.chart_job("produce", viaSpark="true", args=args, file={"rows": {"first": ROWS, "format": "json"}})
