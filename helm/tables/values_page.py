@@ -21,7 +21,7 @@ Made by `python -m helm.tables --write`; do not edit. One release is one query.
 A wrong query, wrong values and wrong settings end the install with a message; helm before 3.18 leaves it in the log of
 the Job `...-check-query`, for ten minutes. `ci/` holds complete examples. Further pages:
 [what a release needs](CAPACITY.md), [metrics, dashboards and alerts](METRICS.md), [what to do about an
-alert](RUNBOOK.md), [security](SECURITY.md).
+alert](RUNBOOK.md), [in a disaster](DISASTERS.md), [security](SECURITY.md).
 
 ## Whether the query is well
 

@@ -12,14 +12,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from spojoin.local.cluster import LocalCluster
+from spojoin.local.brokers import LocalBrokers
+from spojoin.local.children import Children
+from spojoin.local.cluster import LocalCluster, Servers
 from spojoin.local.net import LOOPBACK
+from spojoin.local.redis import LocalRedis
 from spojoin.local.serve import ServePlan, serve
 from spojoin.local.supervise import Service, Supervisor
 from spojoin.model import Query
@@ -37,6 +41,19 @@ SINK_ALONE = "router+mutable+permutation+pojoin+logical-and"
 WORKERS_ALONE = "router+logical-and+sink"
 #: The columns of a self join's counts.
 COUNTS = ("seq", "key", "as_left", "as_right")
+
+
+class BrokersCluster(NamedTuple):
+    """As `LocalCluster`, with several brokers."""
+
+    children: Children
+    broker: LocalBrokers
+    redis: LocalRedis
+
+    @property
+    def servers(self) -> Servers:
+        """As services see it."""
+        return Servers(self.children, self.broker.bootstrap, self.redis.url)
 
 
 class Output:
@@ -112,7 +129,7 @@ class Served:
 
 @contextmanager
 def served(
-    cluster: LocalCluster,
+    cluster: LocalCluster | BrokersCluster,
     folder: Path,
     text: str,
     workers: int,

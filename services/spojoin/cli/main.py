@@ -12,6 +12,7 @@ from spojoin.cli.commands.fetch import fetch
 from spojoin.cli.commands.kafka import kafka
 from spojoin.cli.commands.page import page
 from spojoin.cli.commands.published import layouts, methods
+from spojoin.cli.commands.restore import restore
 from spojoin.cli.commands.run import run
 from spojoin.cli.commands.sample import sample
 from spojoin.cli.commands.schema import schema
@@ -42,6 +43,7 @@ COMMANDS = (
     backfill,
     up,
     topics,
+    restore,
     send,
     results,
     kafka,

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from spojoin.errors import ConfigurationError
-from spojoin.local.broker_config import KafkaNode
+from spojoin.local.broker_config import KafkaNode, Peers
 from spojoin.local.children import Children, start_error
 from spojoin.local.jars import Progress, kafka_jars
 from spojoin.local.java import find_java
@@ -32,6 +32,7 @@ class LocalBroker(LocalServer):
         port: where clients connect; default any free one.
         progress: called with what takes long.
         security: how it is closed; default not at all.
+        member: its number and its cluster, where it isn't alone.
 
     """
 
@@ -42,16 +43,21 @@ class LocalBroker(LocalServer):
         port: int | None = None,
         progress: Progress = print,
         security: BrokerSecurity | None = None,
+        member: tuple[int, Peers] | None = None,
     ) -> None:
         super().__init__(children)
         self._security = security
+        node, peers = member or (1, None)
         java, jars = find_java(), kafka_jars(progress=progress)
         if port is not None:
             require_free("Kafka", port)
         self.port = port or free_port()
         try:
             self.folder = folder or children.scratch_folder("kafka")
-            self._node = KafkaNode(java, jars, self.folder, LOOPBACK, self.port, free_port(), LOOPBACK, security)
+            controller = free_port() if peers is None else peers.controllers[node]
+            self._node = KafkaNode(
+                java, jars, self.folder, LOOPBACK, self.port, controller, LOOPBACK, security, node, peers
+            )
             self._node.configure()
         except OSError as error:
             raise start_error("Kafka", error) from error
@@ -84,9 +90,18 @@ class LocalBroker(LocalServer):
 
     def start(self) -> Self:
         """Start on the same data and port as ever, and return when the broker answers."""
+        self.launch()
+        return self.wait_until_up()
+
+    def launch(self) -> None:
+        """Start without waiting: a cluster answers once most of its nodes run."""
         if not self._node.is_formatted:
             self._format()
         self._process = self._children.start(self._node.command(), self.log)
+
+    def wait_until_up(self) -> Self:
+        """Wait until the broker that was launched answers."""
+        assert self._process is not None
         server = Server("Kafka", self._process, self.port, self.log)
         wait_until_up(server, self._answers, START_TIMEOUT_S)
         return self
@@ -103,6 +118,6 @@ class LocalBroker(LocalServer):
         # librdkafka reports refused connections on stderr unless its log level is lowered
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, **self.admin_properties})
         try:
-            return len(admin.list_topics(timeout=2).brokers) == 1
+            return self._node.node in admin.list_topics(timeout=2).brokers
         except KafkaException:
             return False

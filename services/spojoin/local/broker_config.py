@@ -1,10 +1,10 @@
-"""A Kafka node's configuration and command line, for one node that is broker and controller. Standard library only."""
+"""A Kafka node's configuration and command line: broker and controller, alone or with peers. Standard library only."""
 
 from __future__ import annotations
 
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,22 +17,24 @@ MESSAGE_BYTES_MAX = 64 << 20
 SEGMENT_BYTES = MESSAGE_BYTES_MAX + (8 << 20)
 _PROPERTIES = """\
 process.roles=broker,controller
-node.id=1
+node.id={node}
 listeners={protocol}://{listen}:{port},CONTROLLER://127.0.0.1:{controller_port}
 advertised.listeners={protocol}://{host}:{port}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map={protocol}:{protocol},CONTROLLER:{protocol}
-controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+{quorum}
 log.dirs={data}
 # broker.session.timeout.ms keeps its default: a shorter one takes all partitions from a broker that stalls for as long
-# one node: every internal topic has one replica, and one partition is enough
-offsets.topic.replication.factor=1
+# every node has a replica of every topic; one partition is enough
+default.replication.factor={replicas}
+min.insync.replicas={in_sync}
+offsets.topic.replication.factor={replicas}
 offsets.topic.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
+transaction.state.log.replication.factor={replicas}
+transaction.state.log.min.isr={in_sync}
 transaction.state.log.num.partitions=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.replication.factor={replicas}
+share.coordinator.state.topic.min.isr={in_sync}
 group.initial.rebalance.delay.ms=0
 auto.create.topics.enable=false
 message.max.bytes={message_bytes_max}
@@ -66,12 +68,26 @@ Configuration:
 
 
 @dataclass(frozen=True, slots=True)
+class Peers:
+    """The nodes of one cluster, each a voter: their ids, and the ports of their controllers on this machine."""
+
+    cluster: str
+    controllers: Mapping[int, int]
+
+    @property
+    def voters(self) -> str:
+        """As nodes are told."""
+        return ",".join(f"{node}@127.0.0.1:{port}" for node, port in self.controllers.items())
+
+
+@dataclass(frozen=True, slots=True)
 class KafkaNode:
     """One node.
 
     java, jars: the command, and the folder with Kafka's jars; folder: its configuration and data
     host, port: the address given to clients; listen: the address that it binds, empty for all
     security: how it is closed; without it anybody who reaches it may do anything
+    node, peers: its number, and the nodes of its cluster, itself included; None where it is alone
     """
 
     java: str
@@ -82,6 +98,8 @@ class KafkaNode:
     controller_port: int
     listen: str
     security: BrokerSecurity | None = None
+    node: int = 1
+    peers: Peers | None = None
 
     @property
     def is_formatted(self) -> bool:
@@ -104,6 +122,10 @@ class KafkaNode:
                 listen=self.listen,
                 port=self.port,
                 controller_port=self.controller_port,
+                node=self.node,
+                quorum=self._quorum,
+                replicas=self._replicas,
+                in_sync=max(1, self._replicas - 1),
                 data=self.folder / "data",
                 message_bytes_max=MESSAGE_BYTES_MAX,
                 segment_bytes=SEGMENT_BYTES,
@@ -111,17 +133,26 @@ class KafkaNode:
             + (self.security.properties() if self.security else "")
         )
 
+    @property
+    def _replicas(self) -> int:
+        return 1 if self.peers is None else len(self.peers.controllers)
+
+    @property
+    def _quorum(self) -> str:
+        if self.peers is None:
+            return f"controller.quorum.bootstrap.servers=127.0.0.1:{self.controller_port}"
+        return f"controller.quorum.voters={self.peers.voters}"
+
     def format_command(self) -> list[str]:
         """The command that prepares its folder."""
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        if cluster.startswith("-"):  # the tool would take it for an option
-            cluster = "A" + cluster[1:]
-        arguments = ["format", "--standalone", "-t", cluster, "-c", str(self._properties)]
+        alone = ["--standalone"] if self.peers is None else []
+        cluster = new_cluster_id() if self.peers is None else self.peers.cluster
+        arguments = ["format", *alone, "-t", cluster, "-c", str(self._properties)]
         return self._command("kafka.tools.StorageTool", arguments, heap="128m")
 
     def command(self) -> list[str]:
         """The command that runs it."""
-        return self._command("kafka.Kafka", [str(self._properties)], heap="512m")
+        return self._command("kafka.Kafka", [str(self._properties)], heap="512m" if self.peers is None else "256m")
 
     def _command(self, main: str, arguments: Sequence[str], heap: str) -> list[str]:
         log4j = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}"
@@ -130,3 +161,9 @@ class KafkaNode:
         jvm = [f"-Xmx{heap}", "-XX:+ExitOnOutOfMemoryError", *quick, "-Djava.awt.headless=true", log4j]
         jvm += self.security.java_options if self.security else []
         return [self.java, *jvm, "-cp", f"{self.jars}/*", main, *arguments]
+
+
+def new_cluster_id() -> str:
+    """A cluster's id."""
+    cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    return "A" + cluster[1:] if cluster.startswith("-") else cluster  # the tool would take it for an option

@@ -6,7 +6,7 @@ contract suite holds both to them. `V` is what a record carries: bytes, or any o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from spojoin.errors import Retryable
@@ -165,6 +165,10 @@ class Log(Protocol[V]):
 
     def topic_id(self, topic: str) -> str:
         """What distinguishes a topic from an earlier one of its name."""
+        ...
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """The same for those of the topics that exist, in one request. Raises LogUnavailable."""
         ...
 
     def bounds(self, source: LogPartition) -> Bounds:

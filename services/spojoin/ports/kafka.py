@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -162,13 +162,25 @@ class KafkaLog:
 
     def topic_id(self, topic: str) -> str:
         """What distinguishes a topic from an earlier one of its name."""
-        found = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._config.request_timeout_s)
-        try:
-            return str(found[topic].result().topic_id)
-        except KafkaException as error:
-            if _is_refused(error.args[0]):
-                raise _refused(topic) from error
-            raise LogUnavailable(f"topic {topic!r} can't be described: {error.args[0]}") from error
+        found = self.topic_ids([topic])
+        if topic not in found:
+            raise LogUnavailable(f"there is no topic {topic!r}")
+        return found[topic]
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """The same for those of the topics that exist, in one request."""
+        found: dict[str, str] = {}
+        wanted = TopicCollection(list(topics))
+        asked = self._admin.describe_topics(wanted, request_timeout=self._config.request_timeout_s)
+        for topic, future in asked.items():
+            try:
+                found[topic] = str(future.result().topic_id)
+            except KafkaException as error:
+                if _is_refused(error.args[0]):
+                    raise _refused(topic) from error
+                if error.args[0].code() not in _TOPIC_IS_GONE:
+                    raise LogUnavailable(f"topic {topic!r} can't be described: {error.args[0]}") from error
+        return found
 
     def bounds(self, source: LogPartition) -> Bounds:
         """The retained offsets; `end` is the last stable offset."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, cast
 
@@ -70,6 +70,7 @@ class MemoryLog(Generic[V]):
         self._clock = clock
         self._topics: dict[str, list[_Partition[V]]] = {}
         self._epochs: dict[str, int] = defaultdict(int)
+        self._deleted: Counter[str] = Counter()
 
     def create_topics(
         self, partitions: Mapping[str, int], config: Mapping[str, str] = DEFAULTS[TopicKind.INTERNAL]
@@ -82,15 +83,20 @@ class MemoryLog(Generic[V]):
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Delete those of the topics that exist, with all that is in them."""
         for topic in topics:
-            self._topics.pop(topic, None)
+            if self._topics.pop(topic, None) is not None:
+                self._deleted[topic] += 1
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0 where there is no such topic."""
         return len(self._topics.get(topic, ()))
 
     def topic_id(self, topic: str) -> str:
-        """The same for all topics of a name: none is ever made again."""
-        return f"{topic}-in-memory"
+        """The name, and how many topics of it were deleted."""
+        return f"{topic}-in-memory-{self._deleted[topic]}"
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """The same for those of the topics that exist."""
+        return {topic: self.topic_id(topic) for topic in topics if topic in self._topics}
 
     def bounds(self, source: LogPartition) -> Bounds:
         """The retained offsets."""

@@ -85,11 +85,11 @@ class GenerationsTopic:
             raise ConfigurationError(f"{self._source.topic} offset {offset} holds a {type(record).__name__}")
         return record
 
-    def append(self, announcement: Announcement) -> None:
-        """Write an announcement and wait until all can read it. Raises AmbiguousAppend."""
+    def append(self, record: Announcement | Takeover) -> None:
+        """Write a record and wait until all can read it. Raises AmbiguousAppend."""
         writer = self._log.writer()
         try:
-            writer.append(self._source, encode(announcement))
+            writer.append(self._source, encode(record))
             writer.flush(APPEND_TIMEOUT_S)
         finally:
             writer.close()

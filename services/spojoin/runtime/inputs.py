@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import structlog
 
 from spojoin.ports.interfaces import Clock, Log, LogPartition, LogRecord
+from spojoin.protocol.losses import lost
 from spojoin.protocol.machine import Action, InputMachine
 from spojoin.protocol.topology import Topic
 from spojoin.runtime.intake import Intake
@@ -147,7 +148,11 @@ class InputFeed:
                 self._given[stream, partition] = deque()
 
     def _start(self, source: LogPartition, wanted: int | None) -> int:
-        earliest = self._log.bounds(source).earliest
+        earliest, end = self._log.bounds(source)
+        if wanted is not None and wanted > end:
+            raise lost(
+                f"input {source.topic}, partition {source.partition}, was read to offset {wanted:,} and ends at {end:,}"
+            )
         if wanted is not None and wanted < earliest:
             _log.error("input records are lost", topic=source.topic, wanted=wanted, earliest=earliest)
         return earliest if wanted is None else max(wanted, earliest)

@@ -11,6 +11,8 @@ L7  A machine may have a topic read again; until that is done the service is not
     continues for a while when it is asked to end.
 L8  Of a service's instances one speaks: when it takes over, it registers its writers, and then learns how far results
     are out. A service that starts has read the log by then, so whoever spoke before speaks meanwhile.
+L9  A life is bound to its topics. Where one was deleted, or made anew, the life ends, and the next one says again all
+    that results need.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from spojoin.errors import ConfigurationError, WireError
-from spojoin.ports.interfaces import Clock, Log, LogPartition, LogRecord
+from spojoin.ports.interfaces import Clock, Log, LogPartition, LogRecord, LogUnavailable
 from spojoin.ports.shared_state import SharedState
+from spojoin.protocol.losses import WAY_OUT
 from spojoin.protocol.machine import Action, Emit, InputMachine, Leaver, Machine, ResultPosition, Rewind, TakeOver, Trim
 from spojoin.protocol.packing import records_read
 from spojoin.protocol.topology import Edge, Role, Topic
@@ -130,6 +133,7 @@ class Loop:
         self._is_caught_up = False
         self._is_idle = True
         self._written = 0
+        self._ids: dict[str, str] = {}
         self._beats_trimmed = 0
         self._fresh: ResultPosition | None = None
         self._unpublished: ResultPosition | None = None
@@ -193,6 +197,8 @@ class Loop:
         results = LogPartition(spec.topics.name(Topic.RESULTS), 0)
         self._tail = ResultsEnd(world.log, self._intake.reader, results, spec.topics.generation)
         self._tail.find(TAIL_TIMEOUT_S, world.clock)  # L2
+        self._check_generation()
+        self._ids = world.log.topic_ids(self._names())
         world.shared.log_id = world.log.topic_id(spec.topics.name(Topic.FRAMES))
         self._follower = ResultPositionFollower(self._tail, world.shared, world.clock, spec.result_position_ms)
         self._departures.go_on_after(OutputSoFar(self._tail.furthest, self._tail.matches))
@@ -201,6 +207,27 @@ class Loop:
         self._feed, self._table = self._make_feed(), self._make_table()
         self._open_inputs()
         self._targets = {source: world.log.end(source) for source in self._intake.waiting}
+
+    def _check_generation(self) -> None:
+        """Another generation's results may be news; if they stay so, the topic of generations is lost."""
+        if (newest := self._tail.newest_generation) > self._spec.topics.generation:
+            raise LogUnavailable(
+                f"results are of generation {newest}, and topic {self._spec.topics.name(Topic.GENERATIONS)} knows "
+                f"{self._spec.topics.generation} at most: if that stays so, it has lost records: {WAY_OUT}"
+            )
+
+    def _names(self) -> list[str]:
+        """The topics that this life is bound to (L9)."""
+        topics, edge = self._spec.topics, self._spec.edge
+        own = {topics.name(topic) for topic in (*edge.reads, *edge.writes) if topic not in (Topic.INPUT, Topic.DEAD)}
+        return sorted(own.union(topics.inputs if Topic.INPUT in edge.reads else ()))
+
+    def _check_topics(self) -> None:
+        """L9."""
+        found = self._world.log.topic_ids(self._names())
+        if changed := [topic for topic, known in self._ids.items() if found.get(topic) != known]:
+            raise LogUnavailable(f"deleted, and made anew: {', '.join(changed)}; what results need of it is said again")
+        self._ids = found
 
     def _open_departures(self) -> Departures:
         spec, world = self._spec, self._world
@@ -417,6 +444,7 @@ class Loop:
             self._trim()
         if now_ms >= self._next_discovery_ms:
             self._next_discovery_ms = now_ms + DISCOVERY_MS
+            self._check_topics()
             self._open_inputs()
         if self._world.reporter.is_due():
             self._measure()

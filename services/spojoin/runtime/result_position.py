@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from spojoin.errors import Stop
 from spojoin.ports.interfaces import Clock, Log, LogPartition, LogReader, LogRecord, LogUnavailable
 from spojoin.ports.shared_state import SharedState
+from spojoin.protocol.losses import WAY_OUT
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import FIRST_GENERATION
 from spojoin.wire.results import ResultProgress, progress
@@ -43,6 +44,11 @@ class ResultsEnd:
         return found if found is not None and found.generation == self._generation else None
 
     @property
+    def newest_generation(self) -> int:
+        """The generation of the last results; 0 where there are none."""
+        return 0 if self._furthest is None else self._furthest.generation
+
+    @property
     def matches(self) -> int:
         """Matches in all results that are out, whichever generation answered."""
         return 0 if self._furthest is None else self._furthest.matches
@@ -67,10 +73,7 @@ class ResultsEnd:
         if self._is_reading or bounds.end == self._seen_end:
             return
         if bounds.end > 0 and bounds.earliest == bounds.end:
-            raise Stop(
-                f"topic {self._results.topic} was emptied, so the position to resume from is lost: delete the query's "
-                "internal topics, or restore it"
-            )
+            raise Stop(f"topic {self._results.topic} was emptied, so the position to resume from is lost: {WAY_OUT}")
         if bounds.end > bounds.earliest:
             self._reader.open(self._results, max(bounds.earliest, bounds.end - self._depth))
             self._is_reading = True

@@ -484,6 +484,7 @@ class Result:
     probes: of a select list, int64 (n,), ascending, for each of n rows the seq of the row that answered; where rows of
         both sides ask, the number of its answer; None for other outputs
     traces: its `traceparent`, an Arrow string array (n,), null where it has none; None where nobody asks for it
+    behind: where the next generation would begin if this one ended behind this result; None where nobody asks for it
     """
 
     frame_id: int
@@ -497,6 +498,7 @@ class Result:
     matches: int = 0
     probes: I64 | None = None
     traces: pa.Array | None = None
+    behind: Takeover | None = None
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ its headers, numbers as decimal text:
     traceparent                     row forms: that of the probe's input record, where the query asks for it
     spojoin-produced                when the inputs were produced, run-length coded (see `pack_produced`)
     spojoin-matches                 matches in all results up to the message's end, or else to its start; for people
+    spojoin-takeover                on the last message of a frame: how far the inputs are answered, a `Takeover` record
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ from numpy.typing import NDArray
 
 from spojoin.errors import WireError
 from spojoin.model import TRACEPARENT
+from spojoin.wire.codec import decode, encode
 from spojoin.wire.headers import ipc_batch, ipc_bytes
 from spojoin.wire.invariants import TUPLES_MAX, check
-from spojoin.wire.records import I64, U32, Result
+from spojoin.wire.records import I64, U32, Result, Takeover
 
 Headers = dict[str, bytes]
 
@@ -47,6 +49,7 @@ SEQ = "spojoin-seq"
 ROW = "spojoin-row"
 PRODUCED = "spojoin-produced"
 MATCHES = "spojoin-matches"
+TAKEOVER = "spojoin-takeover"
 CONTENT_TYPE = "content-type"
 ARROW_STREAM = b"application/vnd.apache.arrow.stream"
 JSON = b"application/json"
@@ -173,6 +176,16 @@ def progress(headers: Mapping[str, bytes]) -> ResultProgress:
     )
 
 
+def takeover_of(headers: Mapping[str, bytes]) -> Takeover | None:
+    """Where a generation would begin that continues behind a message; None where the message doesn't say."""
+    if TAKEOVER not in headers:
+        return None
+    found = decode(headers[TAKEOVER])
+    if not isinstance(found, Takeover):
+        raise WireError(f"header {TAKEOVER} holds a {type(found).__name__}")
+    return found
+
+
 def pack_produced(produced_ms: I64, produced_runs: U32) -> bytes:
     """Times and run lengths, the times as differences, each in the fewest bytes that hold them all."""
     if not len(produced_ms):
@@ -215,7 +228,9 @@ def _start(result: Result) -> Headers:
 
 
 def _close(result: Result, matches_before: int) -> Headers:
+    behind = {} if result.behind is None else {TAKEOVER: encode(result.behind)}
     return {
+        **behind,
         MATCHES: _decimal(matches_before + matches_of(result)),
         END: _decimal(result.end),
         LAST: _decimal(int(result.is_last)),

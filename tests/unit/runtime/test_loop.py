@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from spojoin.errors import Fenced, WireError
-from spojoin.ports.interfaces import AmbiguousAppend, Bounds, LogPartition
+from spojoin.ports.interfaces import AmbiguousAppend, Bounds, LogPartition, LogUnavailable
 from spojoin.ports.memory import Fate
 from spojoin.protocol.machine import Emit, ResultPosition, Rewind, Trim
 from spojoin.protocol.topology import Role, Topic
@@ -76,6 +77,26 @@ def test_an_unwanted_input_waits_while_others_go_on():
     machine.unwanted.clear()
     loop.step(0)
     assert [call[0] for call in machine.seen("record")] == [Topic.FRAMES, Topic.PARTIALS]
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_a_life_ends_where_one_of_its_topics_was_deleted(is_made_anew):
+    bench = Bench()
+    loop = bench.loop()
+    bench.log.delete_topics([PARTIALS.topic])
+    if is_made_anew:
+        bench.log.create_topics({PARTIALS.topic: 2})
+    loop.step(0)
+    bench.clock.sleep(DISCOVERY_MS / 1000)
+    with pytest.raises(LogUnavailable, match=r"deleted, and made anew: q\.partials"):
+        loop.step(0)
+
+
+def test_a_life_waits_while_results_are_of_a_generation_that_it_knows_nothing_of():
+    bench = Bench()
+    bench.append_result(replace(result(3, 0, 4), generation=2))
+    with pytest.raises(LogUnavailable, match="results are of generation 2"):
+        bench.loop()
 
 
 def test_emits_are_appended_in_order():

@@ -15,8 +15,6 @@ from spojoin.protocol.machine import BY_REFERENCE, Action, Emit, Machine, Result
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import U16, Batch, Record, Run, SortedColumn
 
-NONE_YET = -1
-
 BatchKey = tuple[int, int]
 
 
@@ -26,11 +24,11 @@ class PermutationMachine(Machine):
     def __init__(self, query: Query, result_position: ResultPosition) -> None:
         self._query = query
         self._runs: dict[BatchKey, dict[int, Run]] = {}
-        # Of each stream, the newest batch that was made and the newest in its topic. Joiners send runs in order, and
-        # skip a batch only if the log no longer holds it: then no window reaches it, or it was made long ago. An empty
-        # run says so where no other batch of the stream follows.
-        self._made = [NONE_YET for _ in query.streams]
-        self._durable = [NONE_YET for _ in query.streams]
+        # Of each stream, the batches that were made and those in their topic. Joiners send runs in order, and an empty
+        # one where the log no longer holds a batch, or no window reaches it: neither it nor an older one is needed. A
+        # later batch says nothing of the older ones, of which the topic may have lost some.
+        self._made = [BatchNumbers() for _ in query.streams]
+        self._durable = [BatchNumbers() for _ in query.streams]
         self._read: deque[tuple[int, BatchKey]] = deque()
         self._pairs = [_slot_pairs(query, stream) for stream in range(len(query.streams))]
 
@@ -39,9 +37,10 @@ class PermutationMachine(Machine):
         if isinstance(record, Run) and offset != BY_REFERENCE:
             self._read.append((offset, (record.stream, record.batch_id)))
         if isinstance(record, Batch) or (isinstance(record, Run) and record.is_empty):
-            self._durable[record.stream] = max(self._durable[record.stream], record.batch_id)
-            self._note_made(record.stream, record.batch_id)
-        elif isinstance(record, Run) and record.batch_id > self._made[record.stream]:
+            first = record.batch_id if isinstance(record, Batch) else 0
+            self._durable[record.stream].add(first, record.batch_id + 1)
+            self._note_made(record.stream, first, record.batch_id + 1)
+        elif isinstance(record, Run) and record.batch_id not in self._made[record.stream]:
             yield from self._take((record.stream, record.batch_id), record)
 
     def _take(self, key: BatchKey, run: Run) -> Iterator[Action]:
@@ -49,13 +48,13 @@ class PermutationMachine(Machine):
         runs[run.predicate] = run
         if len(runs) == len(self._query.predicates):
             del self._runs[key]
-            self._note_made(run.stream, run.batch_id)
+            self._note_made(run.stream, run.batch_id, run.batch_id + 1)
             yield Emit(Topic.BATCHES, run.stream, self._batch(runs))
 
-    def _note_made(self, stream: int, batch_id: int) -> None:
-        """Runs of this batch, and of older ones that a joiner skipped, no longer wait."""
-        self._made[stream] = max(self._made[stream], batch_id)
-        self._runs = {key: runs for key, runs in self._runs.items() if key[0] != stream or key[1] > batch_id}
+    def _note_made(self, stream: int, first: int, end: int) -> None:
+        """Runs of these batches no longer wait."""
+        self._made[stream].add(first, end)
+        self._runs = {key: runs for key, runs in self._runs.items() if key[0] != stream or not first <= key[1] < end}
 
     def _batch(self, runs: dict[int, Run]) -> Batch:
         carrier = runs[0]
@@ -82,13 +81,31 @@ class PermutationMachine(Machine):
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Runs of batches that are in their topic are no longer needed."""
         end = -1
-        while self._read and self._read[0][1][1] <= self._durable[self._read[0][1][0]]:
+        while self._read and self._read[0][1][1] in self._durable[self._read[0][1][0]]:
             end = self._read.popleft()[0] + 1
         return [Trim(Topic.RUNS, 0, end)] if end >= 0 else []
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""
         return sum(run.end - run.first for runs in self._runs.values() for run in runs.values())
+
+
+class BatchNumbers:
+    """BatchNumbers of batches, kept as ranges: nearly all are in one."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int]] = []
+
+    def add(self, first: int, end: int) -> None:
+        """BatchNumbers [first, end)."""
+        apart = [each for each in self._ranges if each[1] < first or end < each[0]]
+        touching = [each for each in self._ranges if each not in apart]
+        whole = min([first, *(each[0] for each in touching)]), max([end, *(each[1] for each in touching)])
+        self._ranges = [*apart, whole]
+
+    def __contains__(self, number: int) -> bool:
+        """Whether it was added."""
+        return any(first <= number < end for first, end in self._ranges)
 
 
 def _slot_pairs(query: Query, stream: int) -> list[tuple[int, int]]:

@@ -19,13 +19,14 @@ from spojoin.model import Query
 from spojoin.protocol.answered import PassedOrder, Place, RowPlace, before
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import Action, Emit, ResultPosition
+from spojoin.protocol.succession import places
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.event_time import EventTimeOrder
 from spojoin.roles.router.machine import RouterMachine, rows_from
 from spojoin.roles.router.physical_input import PhysicalInput, only
 from spojoin.roles.router.worker_request import ReportRefusal
-from spojoin.wire.records import Barrier, Rows, SourcePosition, SourceState, Takeover
+from spojoin.wire.records import Barrier, Rows, SourceState, Takeover
 
 
 class ClosingRouter(RouterMachine):
@@ -170,16 +171,7 @@ class ClosingRouter(RouterMachine):
         )
 
     def _source(self) -> SourceState:
-        """Places before which every row was answered or refused, by this generation or one before it."""
-        found = dict(self.sources())
-        for key, cut in self._beginning.cut.items():
-            at = found.get(key)
-            high = self._answered.high_of(*key)
-            if at is None or (at.offset, at.row) < cut:
-                found[key] = SourcePosition(*cut, high)
-            elif self._keeps_order:  # rows read again may not reach back to the largest time before the cut
-                found[key] = replace(at, high_time_us=max(at.high_time_us, high))
-        return found
+        return places(self.sources(), self._beginning, keeps_order=self._keeps_order)
 
 
 def _with_late(checkpoint: bytes, refused: set[RowPlace]) -> PassedOrder:

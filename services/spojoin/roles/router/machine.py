@@ -33,6 +33,7 @@ from spojoin.roles.router.physical_input import PhysicalInput, only, start_of
 from spojoin.roles.router.queue import OrderedQueue, Origins
 from spojoin.roles.router.slicing import Coming, Slicer, Taken
 from spojoin.roles.router.table_side import NO_INPUT, RIGHT, TableSide
+from spojoin.roles.router.whole import WholeLog
 from spojoin.roles.router.worker_request import ReportRefusal, WorkerRequest
 from spojoin.wire.records import (
     I64,
@@ -98,6 +99,7 @@ class RouterMachine(InputMachine):
         self._guide = guide_of(query)
         self._rejected: dict[str, int] = dict(beginning.rejected)
         self._result_frame = result_position.frame_id
+        self._whole = WholeLog(len(query.streams), result_position)
         self._claimed = -1
         self._now_ms = 0
         self._waiting_since_ms: int | None = None
@@ -121,6 +123,7 @@ class RouterMachine(InputMachine):
         if isinstance(record, Frame | Barrier):
             self._follow(record)
         elif isinstance(record, Batch) and not self._is_restored:
+            self._whole.note_batch(record)
             self._books[record.stream].restore(record)
             self._slicer.restore(record)
             if self._asking is not None:
@@ -164,6 +167,7 @@ class RouterMachine(InputMachine):
             raise Fenced("another router claimed the log while this one was starting; this one ends")
 
     def _apply(self, frame: Frame) -> None:
+        self._whole.note_frame(frame)
         for stream, (book, piece) in enumerate(zip(self._books, frame.slices, strict=True)):
             if self._last is None:
                 book.adopt(piece)
@@ -187,7 +191,8 @@ class RouterMachine(InputMachine):
         yield from ()
 
     def on_chosen(self) -> Iterator[Action]:
-        """Claim the log (P2)."""
+        """Claim the log (P2). Raises Stop where it has lost what results need (P9)."""
+        self._whole.check(self._last, self._reader.next_frame)
         self._claimed = self._reader.epoch + 1
         yield Emit(Topic.FRAMES, 0, self._barrier(self._claimed))
 

@@ -16,8 +16,11 @@ import pyarrow as pa
 from spojoin.measures.weigher import Weigher
 from spojoin.model import Direction, Output, Query
 from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.losses import LogBegin
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
+from spojoin.protocol.made import MadeBatches
 from spojoin.protocol.parts import expected_parts, first_reached, probe_range
+from spojoin.protocol.succession import left_by
 from spojoin.protocol.topology import FIRST_GENERATION, Topic
 from spojoin.protocol.trims import TrimLedger
 from spojoin.roles.sink.assembly import PartChunks, combined
@@ -25,7 +28,6 @@ from spojoin.roles.sink.closed_rows import NO_ROWS, ClosedRows, closed_rows, wit
 from spojoin.roles.sink.full_answers import FullAnswers
 from spojoin.roles.sink.history import HeldRows, History
 from spojoin.roles.sink.left_answers import LeftAnswers
-from spojoin.roles.sink.made import MadeBatches
 from spojoin.roles.sink.pairs import Answers, Each, Projection, Residual, SeqPairs, in_turn
 from spojoin.roles.sink.restating import Restating
 from spojoin.roles.sink.rows import (
@@ -37,7 +39,7 @@ from spojoin.roles.sink.rows import (
     matches,
     pair_rows,
 )
-from spojoin.wire.records import I64, U16, Barrier, Batch, Closing, Frame, Matches, Part, Record, Result
+from spojoin.wire.records import I64, U16, Barrier, Batch, Closing, Frame, Matches, Part, Record, Result, Takeover
 from spojoin.wire.sums import Sums
 
 #: Frames that may wait for their parts, and chunks of one part that may wait for the others.
@@ -99,6 +101,7 @@ class SinkMachine(Machine):
         self._batch_trims = TrimLedger(Topic.BATCHES)
         self._frames_trimmed = -1
         self._restating = Restating()
+        self._begin = LogBegin() if trims else None
         self.cut_probes = 0
         self.matches = 0
 
@@ -153,6 +156,8 @@ class SinkMachine(Machine):
                 tuple(piece.batch_first for piece in frame.slices),
             )
         )
+        if self._begin is not None:
+            self._begin.note(frame.frame_id)
 
     def _take_batch(self, batch: Batch) -> None:
         if self._holds_rows:
@@ -181,6 +186,8 @@ class SinkMachine(Machine):
     # -- output
 
     def _complete(self) -> Iterator[Action]:
+        if self._begin is not None and self._begin.is_late(self._result_position):
+            return
         while self._frames:
             frame = self._frames[0]
             end = self._covered(frame)
@@ -234,7 +241,17 @@ class SinkMachine(Machine):
             matches=self.matches - before if self._query.output in (Output.BITMAP, Output.ROWS) else 0,
             probes=answers.probes,
             traces=answers.traces,
+            behind=self._behind(frame, end),
         )
+
+    def _behind(self, frame: Frame, end: int) -> Takeover | None:
+        """What the result says to whoever has nothing but results and inputs: of answered rows alone."""
+        return self._left_by(frame) if end == frame.answers else None
+
+    def _left_by(self, frame: Frame) -> Takeover | None:
+        if not self._trims or frame.is_silent:
+            return None
+        return left_by(frame, self._generation, self._query.lateness_us)
 
     def _answers(self, frame: Frame, begin: int, end: int) -> Answers:
         query = self._query
@@ -374,7 +391,12 @@ class SinkMachine(Machine):
     # -- progress
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Go on where another sink has answered what held up the next frame; say how far results are out (P9)."""
+        """Go on where another sink has answered what held up the next frame; say how far results are out (P9).
+
+        Raises Stop where the log has lost what results need.
+        """
+        if self._begin is not None:
+            self._begin.check(self._result_position, now_ms)
         yield from self._complete()
         if self._restating.is_due(now_ms) and self._restating.frame is not None:
             yield Emit(Topic.RESULTS, 0, self._restated(self._restating.frame))
@@ -395,12 +417,13 @@ class SinkMachine(Machine):
             generation=self._generation,
             probes=answers.probes,
             traces=answers.traces,
+            behind=self._left_by(frame) if frame.frame_id == self._next_frame - 1 else None,
         )
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Trim behind the results: matches, batches that no window reaches, and the log up to the handover."""
         self._skip_to(result_position)
-        trims, done = self._trim_frames(result_position)
+        trims, done = self._trim_frames()
         for part in self._matches_trims.partitions():
             trims += self._matches_trims.release(part, result_position.frame_id)
         for stream, reached in enumerate(done.reached if done else ()):
@@ -414,17 +437,15 @@ class SinkMachine(Machine):
             self._finish(self._frames[0])
         self._next_frame, self._position = max((self._next_frame, self._position), result_position)
 
-    def _trim_frames(self, result_position: ResultPosition) -> tuple[list[Trim], FrameMark | None]:
+    def _trim_frames(self) -> tuple[list[Trim], FrameMark | None]:
         """Keep the last frame that is done, and all that hold tuples from its handover indexes on (P9).
 
         An empty or silent frame is done without any worker that would have waited for the batches handed over: until
         they are in their topic, only the log holds their tuples.
         """
-        marks = self._marks
-        at = result_position.frame_id - 1 - marks[0].frame_id if marks else -1
-        if not 0 <= at < len(marks):
+        marks, done = self._marks, self._last_done()
+        if done is None:
             return [], None
-        done = marks[at]
         made = tuple(self._made_to(stream, reached) for stream, reached in enumerate(done.reached))
         needless = tuple(map(min, done.handovers, made))
         while marks[0].frame_id < done.frame_id and _lies_before(marks[0].ends, needless):
@@ -433,6 +454,12 @@ class SinkMachine(Machine):
             return [], done
         self._frames_trimmed = marks[0].offset
         return [Trim(Topic.FRAMES, 0, marks[0].offset)], done
+
+    def _last_done(self) -> FrameMark | None:
+        """The last frame whose results are out, if the log holds it and it was read."""
+        marks = self._marks
+        at = self._result_position.frame_id - 1 - marks[0].frame_id if marks else -1
+        return marks[at] if 0 <= at < len(marks) else None
 
     def _made_to(self, stream: int, reached: int) -> int:
         """From this index on, tuples that a window reaches may be in no batch yet; batches are made as a whole."""

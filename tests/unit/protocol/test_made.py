@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from spojoin.roles.sink.made import MadeBatches
+from spojoin.protocol.made import MadeBatches
 
 
 @pytest.mark.parametrize("order", list(permutations([(0, 5), (5, 7), (7, 12)])))

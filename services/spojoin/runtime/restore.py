@@ -1,0 +1,269 @@
+"""Begins the next generation of a query where its results end, after topics were lost or on another Kafka (rule P12).
+
+Each frame's last result says how far the inputs were answered then. So results and inputs are enough: the windows are
+filled from the inputs again, no row is left out, and none is answered twice, but for what `Restored.again` counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from spojoin.errors import ConfigurationError
+from spojoin.model import Query
+from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord
+from spojoin.protocol.backfill import Backfill
+from spojoin.protocol.generations import Beginning, Generations
+from spojoin.protocol.succession import forgetting, left_by, order_so_far, places
+from spojoin.protocol.topology import FIRST_GENERATION, Topic, topic_name
+from spojoin.query.meaning import fingerprint
+from spojoin.runtime.copies import place_in_copy
+from spojoin.runtime.generations import (
+    GenerationsTopic,
+    announced_query,
+    beginning_after,
+    inputs_since,
+    irreplaceable,
+)
+from spojoin.runtime.topics import Topics
+from spojoin.wire.codec import decode
+from spojoin.wire.records import Announcement, Frame, Takeover
+from spojoin.wire.results import ResultProgress, progress, takeover_of
+
+#: The first look at the end of the results, and the factor by which each further one grows.
+LOOK_RECORDS, LOOK_GROWTH = 64, 8
+POLL_RECORDS, POLL_S = 1_000, 0.2
+#: How long services that run are given to hand over by themselves.
+HANDOVER_S = 10.0
+_NOTHING_BEFORE = Takeover(FIRST_GENERATION + 1, FIRST_GENERATION, {}, (), {})
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was begun.
+
+    source: where each input is read on, by topic and partition
+    again: answers that may come twice; emptied: inputs that were made anew, of which every row is taken
+    is_by_services: whether services that ran handed over by themselves
+    """
+
+    generation: int
+    source: Mapping[str, str]
+    again: int = 0
+    emptied: tuple[str, ...] = ()
+    is_by_services: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsSoFar:
+    """The end of the results: the last message's progress, and the last takeover; None where there is none."""
+
+    last: ResultProgress | None = None
+    takeover: Takeover | None = None
+
+
+@dataclass(slots=True)
+class Restoration:
+    """Of one query. old: the Kafka that it is moved from; None where it stays."""
+
+    log: Log[bytes]
+    query: Query
+    input_topics: Mapping[str, str]
+    old: Log[bytes] | None = None
+
+    def begin(self, *, accepts_again: bool = False) -> Restored:
+        """Begin the next generation. Raises ConfigurationError where it can't be exact and that isn't accepted."""
+        query, before = self.query, self.old or self.log
+        found, ended = generations_of(before, query), results_so_far(before, query)
+        number = max(found.current_number, 0 if ended.last is None else ended.last.generation)
+        self._check(found)
+        topics = Topics.of(query, 1, self.input_topics, number)
+        takeover = self._takeover(before, topics, found, ended)
+        again = _answers_again(ended, takeover)
+        if again and not accepts_again:
+            raise ConfigurationError(
+                f"results end in the middle of a frame, and up to {again:,} answers would come twice: end the services "
+                "and ask again when they have stood still, or accept it with --answers-again"
+            )
+        takeover, emptied = self._placed(before, topics, takeover)
+        source = {f"{topics.inputs[s]}/{p}": f"{at.offset}" for (s, p), at in sorted(takeover.source.items())}
+        restored = Restored(number + 1, source, again, emptied)
+        by_services = self._announce(number + 1, ended)
+        if not by_services:
+            self._hand_over(takeover, number)
+        return replace(restored, is_by_services=by_services)
+
+    def _check(self, found: Generations) -> None:
+        """The query must be the one whose results it goes on from, and one that may be replaced."""
+        wanted = found.wanted
+        if wanted is not None and wanted.fingerprint != fingerprint(self.query):
+            raise ConfigurationError(
+                f"query {self.query.name!r} is not the one that is served under this name: restore with that one, and "
+                "replace it afterwards"
+            )
+        if refusal := irreplaceable(self.query, wanted or self._announcement(FIRST_GENERATION)):
+            raise ConfigurationError(refusal)
+
+    def _takeover(self, log: Log[bytes], topics: Topics, found: Generations, ended: ResultsSoFar) -> Takeover:
+        """Where the generation ends, by its results; else where it began, or what its log still says."""
+        last, earlier = ended.last, found.takeover
+        answered = 0 if last is None else last.generation
+        has_begun = earlier is not None and earlier.generation == answered
+        if ended.takeover is not None and ended.takeover.from_generation == answered:
+            return self._merged(ended.takeover, found)
+        if earlier is not None and (has_begun or (last is not None and earlier.generation > answered)):
+            return replace(earlier, generation=earlier.generation + 1, from_generation=earlier.generation)
+        if last is None:
+            first = _first_frame(log, topics)
+            return _NOTHING_BEFORE if first is None else left_by(first, topics.generation, self.query.lateness_us)
+        raise ConfigurationError(
+            f"the results of {self.query.name!r} don't say how far its inputs are answered: an earlier version wrote "
+            "them, and this one hasn't written any yet; serve the query under another name"
+        )
+
+    def _merged(self, takeover: Takeover, found: Generations) -> Takeover:
+        """With what only earlier generations had answered, where the topic of generations still says it."""
+        begun = Beginning()
+        earlier = found.takeover
+        if earlier is not None and earlier.generation == takeover.from_generation:
+            before = announced_query(found.announced(earlier.from_generation))
+            streams = inputs_since(before, Topics.of(self.query, 1, self.input_topics), self.input_topics)
+            begun = beginning_after(begun, earlier, before, self.query, streams)
+        return replace(
+            takeover,
+            source=places(takeover.source, begun),
+            checkpoint=order_so_far(takeover.checkpoint, begun),
+            counts=tuple(max(n, begun.count(stream)) for stream, n in enumerate(takeover.counts)),
+            lateness_us=max(takeover.lateness_us, begun.lateness_us),
+            numbered=max(takeover.numbered, begun.numbered),
+        )
+
+    def _placed(self, before: Log[bytes], topics: Topics, takeover: Takeover) -> tuple[Takeover, tuple[str, ...]]:
+        """The takeover with places of the inputs as they are here, and inputs that were made anew."""
+        here = {key: LogPartition(topics.inputs[key[0]], key[1]) for key in takeover.source}
+        if self.old is not None:
+            _check_movable(self.query, takeover)
+            moved = {
+                key: replace(at, offset=place_in_copy(before, self.log, here[key], at.offset))
+                for key, at in takeover.source.items()
+            }
+            return replace(takeover, source=moved), ()
+        emptied = {key for key, at in takeover.source.items() if at.offset > self.log.end(here[key])}
+        source = {key: at for key, at in takeover.source.items() if key not in emptied}
+        checkpoint = forgetting(takeover.checkpoint, emptied)
+        names = tuple(f"{here[key].topic}/{key[1]}" for key in sorted(emptied))
+        return replace(takeover, source=source, checkpoint=checkpoint), names
+
+    def _announce(self, number: int, ended: ResultsSoFar) -> bool:
+        """Announce the generation, and those of which the topic has lost the announcement; whether services took over.
+
+        Services that can go on hand over by themselves, exactly; those that miss records don't.
+        """
+        topic = GenerationsTopic(self.log, self.query.name)
+        self.log.create_topics({topic_name(self.query.name, Topic.GENERATIONS): 1})
+        for each in range(topic.read().next_number, number + 1):
+            topic.append(self._announcement(each))
+        deadline = time.monotonic() + HANDOVER_S
+        while time.monotonic() < deadline:
+            if topic.read().current_number >= number:
+                return True
+            time.sleep(POLL_S)
+        if results_so_far(self.old or self.log, self.query) != ended:
+            raise ConfigurationError(
+                f"results of {self.query.name!r} still move: end its services, and ask again once they have ended"
+            )
+        return False
+
+    def _announcement(self, number: int) -> Announcement:
+        """By nobody: whose name it is stays as it was."""
+        inputs = Topics.of(self.query, 1, self.input_topics).inputs
+        return Announcement(number, fingerprint(self.query), self.query.text, Backfill.WINDOW.value, inputs)
+
+    def _hand_over(self, takeover: Takeover, number: int) -> None:
+        topic = GenerationsTopic(self.log, self.query.name)
+        for each in range(topic.read().current_number, number + 1):
+            topic.append(replace(takeover, generation=each + 1, from_generation=each))
+
+
+def generations_of(log: Log[bytes], query: Query) -> Generations:
+    """What the topic of generations says; nothing where there is no such topic. Raises LogUnavailable."""
+    if not log.partitions(topic_name(query.name, Topic.GENERATIONS)):
+        return Generations()
+    return GenerationsTopic(log, query.name).read()
+
+
+def results_so_far(log: Log[bytes], query: Query) -> ResultsSoFar:
+    """The end of a query's results. Raises LogUnavailable."""
+    source = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
+    if not log.partitions(source.topic):
+        return ResultsSoFar()
+    bounds, depth, found = log.bounds(source), LOOK_RECORDS, ResultsSoFar()
+    reader = log.reader()
+    try:
+        while found.takeover is None:
+            first = max(bounds.earliest, bounds.end - depth)
+            found = _ended(_records(reader, source, first, bounds.end))
+            if first == bounds.earliest:
+                break
+            depth *= LOOK_GROWTH
+    finally:
+        reader.close()
+    return found
+
+
+def _ended(records: Iterator[LogRecord[bytes]]) -> ResultsSoFar:
+    found = ResultsSoFar()
+    for record in records:
+        headers = dict(record.headers)
+        at = progress(headers)
+        if found.last is None or _rank(at) >= _rank(found.last):
+            found = ResultsSoFar(at, takeover_of(headers) or found.takeover)
+    return found
+
+
+def _rank(at: ResultProgress) -> tuple[int, int, bool, int]:
+    return at.generation, at.frame_id, at.is_last, at.position
+
+
+def _records(reader: LogReader[bytes], source: LogPartition, first: int, end: int) -> Iterator[LogRecord[bytes]]:
+    reader.open(source, first)
+    while reader.position(source) < end:
+        yield from reader.poll(POLL_RECORDS, POLL_S)
+    reader.drop(source)
+
+
+def _first_frame(log: Log[bytes], topics: Topics) -> Frame | None:
+    """The first frame that the log holds, whose results were out; None where it holds its very first one."""
+    source = LogPartition(topics.name(Topic.FRAMES), 0)
+    if not log.partitions(source.topic):
+        raise ConfigurationError(
+            f"topics results and frames of {topics.query!r} are lost, and with them how far its inputs are answered: "
+            "serve the query under another name; it answers all rows that its inputs hold"
+        )
+    bounds, reader = log.bounds(source), log.reader()
+    try:
+        for record in _records(reader, source, bounds.earliest, bounds.end):
+            found = decode(record.value)
+            if isinstance(found, Frame):
+                return found if found.frame_id else None
+    finally:
+        reader.close()
+    return None
+
+
+def _answers_again(ended: ResultsSoFar, takeover: Takeover) -> int:
+    """Answers behind the takeover's place that are out."""
+    last = ended.last
+    if last is None or last.is_last or takeover.from_generation != last.generation:
+        return 0
+    return last.position if last.seq is None else max(last.position, 1)  # a message without a row answers none
+
+
+def _check_movable(query: Query, takeover: Takeover) -> None:
+    """By event time rows behind the inputs' places may be answered, and are known by offsets of the old Kafka."""
+    if takeover.checkpoint:
+        raise ConfigurationError(
+            f"query {query.name!r} orders by event time, so that no place of each input divides its answered rows: end "
+            "its producers, wait until all is answered, and serve it on the other Kafka under another name"
+        )
