@@ -10,15 +10,23 @@ CONSTRAINTS := $(wildcard constraints.txt)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test versions fuzz campaign bench figures benchmark silence soak lint format audit clean images test-cluster kind-up minikube-up
+.PHONY: help setup run test versions fuzz campaign bench figures benchmark silence soak lint format audit clean images reproduce test-cluster kind-up minikube-up
 
 BASE_IMAGE ?= python:3.11-slim
 TAG        ?= dev
+IMAGES     ?= services dev spark
 FRAMES     ?= 10000000
 SEEDS      ?= 1000000
 MINUTES    ?= 60
 PACKING    ?= together
-BUILD      := docker build --build-arg BASE_IMAGE=$(BASE_IMAGE) $(BUILD_OPTIONS)
+# What builds of images are told: docker/README.md. An argument is left out if it is empty.
+ARGUMENT    = $(if $(2),--build-arg $(1)='$(2)')
+BUILD       = env DOCKER_BUILDKIT=1 docker build --build-arg BASE_IMAGE=$(BASE_IMAGE) --build-arg SOURCE_DATE_EPOCH=$(COMMITTED) \
+	$(call ARGUMENT,HTTP_PROXY,$(or $(HTTP_PROXY),$(http_proxy))) $(call ARGUMENT,HTTPS_PROXY,$(or $(HTTPS_PROXY),$(https_proxy))) \
+	$(call ARGUMENT,NO_PROXY,$(or $(NO_PROXY),$(no_proxy))) $(call ARGUMENT,PIP_INDEX_URL,$(PIP_INDEX_URL)) \
+	$(call ARGUMENT,SPOJOIN_MAVEN_URL,$(MAVEN_URL)) $(if $(CA),--secret id=ca$(COMMA)src=$(CA)) $(BUILD_OPTIONS)
+COMMA      := ,
+COMMITTED   = $(or $(shell git log -1 --format=%ct 2>/dev/null),315532800)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,10 +67,13 @@ silence: $(READY) ## how long results are silent when services are killed and st
 soak: $(READY) ## faults and changes at random for MINUTES=60, every result recomputed, memory and disk watched; SEED=seed repeats (report/soak)
 	$(BIN)/loadgen soak --minutes $(MINUTES) $(addprefix --seed ,$(SEED)) --output report/soak
 
-images: ## build the container images (BASE_IMAGE, TAG)
+images: ## build the container images (BASE_IMAGE, TAG; CA, MAVEN_URL, PIP_INDEX_URL and proxies: docker/README.md)
 	$(BUILD) --file docker/services.Dockerfile --tag spojoin:$(TAG) .
 	$(BUILD) --file docker/dev.Dockerfile --tag spojoin-dev:$(TAG) .
 	$(BUILD) --file docker/spark.Dockerfile --tag spojoin-spark:$(TAG) .
+
+reproduce: ## build IMAGES="services dev spark" twice without a cache, and compare their layers
+	$(PYTHON) docker/reproduce.py --epoch $(COMMITTED) $(IMAGES) -- $(BUILD)
 
 test-cluster: $(READY) ## install, break, rescale and remove a release on the cluster that KUBECONFIG names
 	$(BIN)/python -m pytest tests/cluster --run-cluster

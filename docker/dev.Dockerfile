@@ -4,23 +4,31 @@ ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS server
 # The JRE's set-up expects a folder that slim images lack.
-RUN mkdir -p /usr/share/man/man1 && apt-get update \
- && apt-get install --yes --no-install-recommends default-jre-headless redis-server \
- && rm -rf /var/lib/apt/lists/*
+RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
+    mkdir -p /usr/share/man/man1; \
+    apt-get update; apt-get install --yes --no-install-recommends default-jre-headless redis-server'
 
-FROM server AS jars
-RUN apt-get update && apt-get install --yes --no-install-recommends ivy
+FROM server AS files
+RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh \
+    'apt-get update; apt-get install --yes --no-install-recommends ivy'
 COPY services/spojoin /source/spojoin
-RUN SPOJOIN_CACHE_FOLDER=/cache PYTHONPATH=/source python3 -c \
-    "from spojoin.local.jars import kafka_jars; kafka_jars().rename('/opt/kafka')"
-
-FROM server
-COPY --from=jars /opt/kafka /opt/kafka
+# A repository in place of Maven Central.
+ARG SPOJOIN_MAVEN_URL
+RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh \
+    'SPOJOIN_CACHE_FOLDER=/cache PYTHONPATH=/source python3 -c \
+    "from spojoin.local.jars import kafka_jars; kafka_jars().rename(\"/opt/kafka\")"'
 COPY services/spojoin/__init__.py services/spojoin/version.py services/spojoin/errors.py /opt/dev/spojoin/
 COPY services/spojoin/local/__init__.py services/spojoin/local/broker_config.py /opt/dev/spojoin/local/
 COPY docker/dev.py /opt/dev/
+RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh \
+    'find /opt/dev -exec touch {} +'
+
+FROM server
+COPY --from=files /opt/kafka /opt/kafka
+COPY --from=files /opt/dev /opt/dev
 ENV PYTHONDONTWRITEBYTECODE=1
-RUN mkdir /data && chown 10001:10001 /data
+RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh \
+    'mkdir /data; chown 10001:10001 /data'
 USER 10001:10001
 EXPOSE 9092 6379
 ENTRYPOINT ["python3", "/opt/dev/dev.py"]

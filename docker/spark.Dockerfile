@@ -5,32 +5,43 @@ ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS java
 # The JRE's set-up expects a folder that slim images lack.
-RUN mkdir -p /usr/share/man/man1 && apt-get update \
- && apt-get install --yes --no-install-recommends default-jre-headless procps \
- && rm -rf /var/lib/apt/lists/*
+RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
+    mkdir -p /usr/share/man/man1; \
+    apt-get update; apt-get install --yes --no-install-recommends default-jre-headless procps'
 
 FROM java AS build
+# As in services.Dockerfile: the same sources make the same bytes.
+ENV PYTHONHASHSEED=0 SOURCE_DATE_EPOCH=315532800
 WORKDIR /source
+# Where pip fetches from, in place of its default: ARG alone, so that no address stays in the image.
+ARG PIP_INDEX_URL
 COPY docker/spark.lock docker/build.lock docker/
-RUN python3 -m venv /opt/spojoin \
- && /opt/spojoin/bin/pip install --no-cache-dir --require-hashes --requirement docker/spark.lock \
- && python3 -m venv /opt/build \
- && /opt/build/bin/pip install --no-cache-dir --require-hashes --requirement docker/build.lock
+RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
+    python3 -m venv /opt/spojoin; python3 -m venv /opt/build; \
+    /opt/spojoin/bin/pip install --no-cache-dir --require-hashes --requirement docker/spark.lock; \
+    /opt/build/bin/pip install --no-cache-dir --require-hashes --requirement docker/build.lock'
 COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY protos protos
 COPY services services
 COPY loadgen loadgen
-RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . ./loadgen \
- && /opt/spojoin/bin/pip install --no-cache-dir --no-deps /wheels/*.whl
-# The connector's jars, so that nothing is fetched where it runs.
-RUN SPOJOIN_CACHE_FOLDER=/opt/cache /opt/spojoin/bin/python -c "from loadgen.load.spark import start; start(progress=print).stop()"
+RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
+    /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . ./loadgen; \
+    /opt/spojoin/bin/pip install --no-cache-dir --no-deps /wheels/*.whl'
+# The connector's jars, so that nothing is fetched where it runs; from a repository in place of Maven Central, if named.
+ARG SPOJOIN_MAVEN_URL
+RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
+    SPOJOIN_CACHE_FOLDER=/opt/cache PYTHONDONTWRITEBYTECODE=1 \
+    /opt/spojoin/bin/python -c "from loadgen.load.spark import start; start(progress=print).stop()"'
+COPY docker/spark-entrypoint.sh docker/submitted.py /opt/spojoin/
+# Where Spark is, whichever Python the base has.
+RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
+    touch /opt/spojoin/spark-entrypoint.sh /opt/spojoin/submitted.py; \
+    ln -s "$(/opt/spojoin/bin/python -c "import os, pyspark; print(os.path.dirname(pyspark.__file__))")" /opt/spark'
 
 FROM java
 COPY --from=build /opt/spojoin /opt/spojoin
 COPY --from=build /opt/cache /opt/cache
-COPY docker/spark-entrypoint.sh docker/submitted.py /opt/spojoin/
-# Where Spark is, whichever Python the base has.
-RUN ln -s "$(/opt/spojoin/bin/python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')" /opt/spark
+COPY --from=build /opt/spark /opt/spark
 ENV PATH=/opt/spojoin/bin:${PATH} \
     SPARK_HOME=/opt/spark \
     PYSPARK_PYTHON=/opt/spojoin/bin/python \
@@ -41,8 +52,8 @@ ENV PATH=/opt/spojoin/bin:${PATH} \
     SPOJOIN_CACHE_FOLDER=/opt/cache \
     HOME=/tmp
 # Spark asks the system for its user's name and home.
-RUN groupadd --gid 10001 spojoin \
- && useradd --uid 10001 --gid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin spojoin
+RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh \
+    'groupadd --gid 10001 spojoin; useradd --uid 10001 --gid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin spojoin'
 USER 10001:10001
 ENTRYPOINT ["/bin/sh", "/opt/spojoin/spark-entrypoint.sh"]
 CMD ["-m", "loadgen", "--help"]

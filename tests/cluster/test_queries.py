@@ -2,12 +2,24 @@
 
 import pytest
 
-from tests.cluster.release import CHART, NAMESPACE, Cluster, eventually, run
+from tests.cluster.release import CHART, IMAGE, NAMESPACE, Cluster, eventually, run
 from tests.support.sample_queries import sample_queries
 
 #: The other tests install the demo's query.
 SAMPLES = {name: text for name, text in sample_queries().items() if name != "demo"}
 SERVERS = "servers"
+#: A namespace that may use the servers' Kafka, and what a pod does there: a row is sent to the advertised listener.
+GUESTS = f"{NAMESPACE}-guests"
+SENDING = """
+import sys
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+place = {"bootstrap.servers": sys.argv[1]}
+AdminClient(place).create_topics([NewTopic("guests", 1)])["guests"].result(60)
+producer = Producer(place)
+producer.produce("guests", b"a row")
+sys.exit(producer.flush(60))
+"""
 #: Each role that results need, once; the joiners are as many as the chart has by default.
 FEW_PODS = {
     "demo.enabled": "false",
@@ -24,7 +36,11 @@ FEW_PODS = {
 def servers(namespace):
     """A broker and a Redis, without the chart's services."""
     cluster = Cluster(SERVERS)
-    shown = ["--show-only", "templates/development.yaml", *cluster.values()]
+    shown = [
+        "--show-only",
+        "templates/development.yaml",
+        *cluster.values(**{"devKafka.servesNamespaces": f"{{{GUESTS}}}"}),
+    ]
     manifests = run("helm", "template", "--validate", SERVERS, CHART, "--namespace", NAMESPACE, *shown).stdout
     run("kubectl", "apply", "--namespace", NAMESPACE, "--filename", "-", said=manifests)
     cluster.wait_ready()
@@ -43,6 +59,17 @@ def test_a_sample_query_installs(servers, tmp_path, name):
         cluster.wait_ready()
     finally:
         cluster.helm("uninstall", name)
+
+
+def test_a_pod_of_another_namespace_uses_the_broker(servers):
+    broker = f"{servers.full}-kafka.{NAMESPACE}.svc:9092"
+    run("kubectl", "create", "namespace", GUESTS)
+    try:
+        sending = ["--command", "--", "/opt/spojoin/bin/python", "-c", SENDING, broker]
+        attached = ["--restart=Never", "--attach", "--rm", "--pod-running-timeout=2m"]
+        run("kubectl", "run", "guest", "--namespace", GUESTS, "--image", IMAGE, *attached, *sending)
+    finally:
+        run("kubectl", "delete", "namespace", GUESTS)
 
 
 def test_they_leave_nothing_behind(servers):
