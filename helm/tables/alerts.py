@@ -32,11 +32,13 @@ def _lately(series: str, span: str = REMEMBERED) -> str:
     return f"count by ({TENANT}) (last_over_time({series}[{span}]))"
 
 
-#: What should run, and what does, by service. Only routers write worker counts: their word counts, if there is one.
+#: What should run, and what does, by service. Only routers write worker counts: their word counts, if there is one. How
+#: many joiners there are the joiners know.
 _BY_SERVICE = f"by ({TENANT}, needed)"
 _NEEDED = (
     f"(max {_BY_SERVICE} (spojoin_needed_instances{_ROUTER})"
-    f" or on ({TENANT}) max {_BY_SERVICE} (spojoin_needed_instances))"
+    f" or on ({TENANT}) max {_BY_SERVICE} (spojoin_needed_instances)"
+    f' or max {_BY_SERVICE} (spojoin_needed_instances{{role="{Role.MUTABLE}",needed=~"{Role.MUTABLE}-.+"}}))'
 )
 _INSTANCES = f'count {_BY_SERVICE} (label_replace({_SERVING}, "needed", "$1", "service_name", "([^.]+)([.].+)?"))'
 

@@ -1,4 +1,4 @@
-"""The table of roles and topics as the chart reads it: its topics, users' rights and network policies follow from it.
+"""The table of roles and topics as the chart reads it: topics, users' rights, network policies and settings follow.
 
 Names hold `{query}` and `{input}`, where the chart inserts the query's name and each input topic's.
 """
@@ -22,6 +22,7 @@ from spojoin.protocol.topology import (
     size,
 )
 from spojoin.protocol.topology import topic_name as name_of
+from spojoin.runtime.readers import READERS
 
 QUERY, INPUT = "{query}", "{input}"
 #: Roles that use the Kubernetes API: the controller, for the workers' pods.
@@ -41,6 +42,7 @@ def topology_file() -> str:
             kind.value: dict(DEFAULTS[kind]) for kind in (TopicKind.INTERNAL, TopicKind.RESULTS, TopicKind.DLQ)
         },
         "presencePartitions": PRESENCE_PARTITIONS,
+        "readers": {setting: [str(reader) for reader in readers] for setting, readers in READERS.items()},
     }
     return _HEAD + yaml.safe_dump(found, sort_keys=False, width=2**16)
 

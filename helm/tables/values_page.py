@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from helm.tables.restarts_page import restarts
+
 _HEAD = """# The chart spojoin
 
 Made by `python -m helm.tables --write`; do not edit. One release is one query.
@@ -144,6 +146,28 @@ for the internal topics after each uninstall (Argo CD runs it as a PostDelete ho
 `kafka.users` is set. Where Strimzi makes topics, it deletes those whose objects go: with `topics.deleteOnUninstall` the
 internal ones; `kubectl delete kafkatopic` removes the others, which Helm keeps.
 
+## How many workers
+
+    kubectl scale statefulset joins-spojoin-pojoin --replicas=4
+
+The number of workers belongs to whoever set it last: a person, `controller.autoscale`, KEDA or another autoscaler. The
+manifest of their StatefulSet doesn't say it, so no upgrade, no rollback and no sync of Argo CD or Flux changes it. It
+begins at one, and the controller sets `pojoin.replicas` within seconds; results are right from the first row. Another
+value of `pojoin.replicas` is set once, too, whatever the number was. With KEDA the controller sets none. Where
+`controller.enabled` is false, the manifest says the number, and every upgrade sets `pojoin.replicas` again.
+
+## What a change restarts
+
+A pod gets the settings that it reads and no others, so an upgrade restarts what reads a changed one; a process of
+several roles restarts with each of them. A pod's labels hold no version: another version of the chart restarts a pod
+only by another image, or by what it changes in that pod.
+
+RESTARTS
+
+A file of `query.tables` restarts the router, values under a role that role. `podAnnotations`, `podLabels` and
+`terminationGracePeriodSeconds` restart all but controller and page; `image`, `extraEnv`, `extraVolumes` and where pods
+may run restart all.
+
 ## A history
 
     helm upgrade joins helm/spojoin --reuse-values --set backfill.enabled=true --set backfill.from.trips=/data/trips \\
@@ -201,7 +225,7 @@ class Value(NamedTuple):
 def values_page(text: str) -> str:
     """The page for a values.yaml: every value with a comment `# --` in front."""
     rows = (f"| `{v.path}` | `{json.dumps(v.default)}` | {v.about} |" for v in documented(text))
-    return "\n".join([_HEAD, *rows]) + "\n"
+    return "\n".join([_HEAD.replace("RESTARTS", "\n".join(restarts())), *rows]) + "\n"
 
 
 def documented(text: str) -> Iterator[Value]:

@@ -10,8 +10,10 @@ import http.client
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from spojoin.local.net import LOOPBACK, free_port
 from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Service, Supervisor
+from spojoin.local.users import add_users
 from spojoin.ports.clock import SystemClock
 from spojoin.ports.credentials import with_login
 from spojoin.ports.interfaces import AmbiguousAppend, LogPartition, LogUnavailable, StoreUnavailable
@@ -41,13 +44,15 @@ from spojoin.runtime.service import create_topics
 from spojoin.runtime.topics import Topics
 from tests.support.certificates import make_certificates
 from tests.support.readings import query_text
-from tests.support.secured import INPUT, JOINED, STORE_ADMIN, TOUCHED, Secured, secured, user_of
+from tests.support.secured import INPUT, JOINED, STORE_ADMIN, TOUCHED, Secured, new_password, secured, user_of
 
 pytestmark = pytest.mark.integration
 
 TUPLES, WINDOW, SLIDE = 6_000, 2_000, 200
 DOMAIN = 40
 WORKERS = 2
+#: Rows that may flow while passwords change, how slowly, and how often passwords do.
+MORE, PAUSE_S, ROTATIONS = 60_000, 0.004, range(2)
 PATIENCE_S = 120.0
 EDGES = {edge.role: edge for edge in TOPOLOGY}
 
@@ -65,17 +70,17 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 # -- the join
 
 
-def rows() -> list[tuple[float, int]]:
-    rng = np.random.default_rng(11)
-    draw, cooling = rng.integers(0, DOMAIN, TUPLES) / 4, rng.integers(0, DOMAIN, TUPLES)
+def rows(count: int = TUPLES, seed: int = 11) -> list[tuple[float, int]]:
+    rng = np.random.default_rng(seed)
+    draw, cooling = rng.integers(0, DOMAIN, count) / 4, rng.integers(0, DOMAIN, count)
     return list(zip(draw.tolist(), cooling.tolist(), strict=True))
 
 
-def expected() -> list[tuple[int, str, int, int]]:
+def expected(joined_rows: Sequence[tuple[float, int]]) -> list[tuple[int, str, int, int]]:
     """(seq, key, as_left, as_right) of each tuple, by the definition: every earlier tuple of the window counts."""
-    draw, cooling = (np.array(column) for column in zip(*rows(), strict=True))
+    draw, cooling = (np.array(column) for column in zip(*joined_rows, strict=True))
     found = []
-    for seq in range(TUPLES):
+    for seq in range(len(joined_rows)):
         window = slice(max(0, -(-seq // SLIDE) * SLIDE - WINDOW), seq)
         as_left = (draw[seq] < draw[window]) & (cooling[seq] >= cooling[window])
         as_right = (draw[window] < draw[seq]) & (cooling[window] >= cooling[seq])
@@ -98,9 +103,7 @@ def joined(closed: Secured, tmp_path_factory: pytest.TempPathFactory) -> Joined:
     folder = tmp_path_factory.mktemp("joined")
     query_file, table = folder / "query.yaml", folder / "readings.jsonl"
     query_file.write_text(QUERY)
-    table.write_bytes(
-        b"\n".join(orjson.dumps({"draw": d, "cooling": c, "id": f"r{i}"}) for i, (d, c) in enumerate(rows()))
-    )
+    table.write_bytes(b"\n".join(messages(rows())))
     said = {"topics": command(closed, folder, Person.TOPICS, "topics", query_file, "--workers-max", str(WORKERS))}
     services = [*services_with_users(closed, folder, query_file), page_service(closed, folder, query_file)]
     with Supervisor(closed.children, folder / "logs") as supervisor:
@@ -108,12 +111,16 @@ def joined(closed: Secured, tmp_path_factory: pytest.TempPathFactory) -> Joined:
         supervisor.wait_ready()
         said["send"] = command(closed, folder, Person.FEED, "send", query_file, "-i", f"readings={table}")
         ask_as_controller(closed)
-        results = all_results(closed, folder, query_file, supervisor)
+        results = all_results(closed, folder, query_file, supervisor, TUPLES)
         said |= outputs(closed, folder, query_file, services, supervisor)
         listening = {name: listened(pid) for name, pid in supervisor.pids().items()}
     said |= {f"log of {each.name}": (folder / "logs" / f"{each.name}.log").read_text() for each in services}
     said["log of the broker"] = closed.broker.log.read_text()
     return Joined(results, said, listening, {each.name: each.port for each in services})
+
+
+def messages(sent: Sequence[tuple[float, int]], first: int = 0) -> list[bytes]:
+    return [orjson.dumps({"draw": d, "cooling": c, "id": f"r{i}"}) for i, (d, c) in enumerate(sent, first)]
 
 
 def services_with_users(closed: Secured, folder: Path, query_file: Path) -> list[Service]:
@@ -163,16 +170,16 @@ def ask_as_controller(closed: Secured) -> None:
 
 
 def all_results(
-    closed: Secured, folder: Path, query_file: Path, supervisor: Supervisor
+    closed: Secured, folder: Path, query_file: Path, supervisor: Supervisor, tuples: int
 ) -> list[tuple[int, str, int, int]]:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         supervisor.tend()
         lines = command(closed, folder, Person.RESULTS, "results", query_file).splitlines()
-        if len(lines) >= TUPLES:
+        if len(lines) >= tuples:
             found = [orjson.loads(line) for line in lines]
             return [(row["seq"], row["key"], row["as_left"], row["as_right"]) for row in found]
-        assert time.monotonic() < deadline, f"{len(lines)} of {TUPLES} results"
+        assert time.monotonic() < deadline, f"{len(lines)} of {tuples} results"
 
 
 def outputs(
@@ -209,7 +216,7 @@ def listened(pid: int) -> set[tuple[str, int]]:
 
 
 def test_services_with_the_least_rights_join_rows(joined: Joined) -> None:
-    assert joined.results == expected()
+    assert joined.results == expected(rows())
 
 
 def test_no_password_appears_in_anything_written_served_or_stored(closed: Secured, joined: Joined) -> None:
@@ -406,6 +413,77 @@ def test_servers_answer_nothing_without_the_password_or_tls(closed: Secured, tmp
         with pytest.raises(LogUnavailable, match=why) as raised:
             log.partitions(INPUT)
         assert wrong not in str(raised.value)
+
+
+# -- passwords that rotate
+
+
+def test_passwords_that_rotate_while_rows_flow_cost_no_row(closed: Secured, joined: Joined, tmp_path: Path) -> None:
+    """Kafka changes them first, then the mounted files; each service ends, and a new process has the new one."""
+    query_file = tmp_path / "query.yaml"
+    query_file.write_text(QUERY)
+    services = [
+        watching(each, closed, tmp_path / each.name) for each in services_with_users(closed, tmp_path, query_file)
+    ]
+    more, is_enough = rows(MORE, seed=12), threading.Event()
+    users = {user_of(JOINED, role) for role in Role}
+    before = {user: closed.passwords[user] for user in users}
+    with (
+        ThreadPoolExecutor(1) as pool,
+        Supervisor(closed.children, tmp_path / "logs", restarts_max=len(ROTATIONS) + 1) as supervisor,
+    ):
+        supervisor.start(services)
+        supervisor.wait_ready()
+        sending = pool.submit(send_slowly, closed, messages(more, TUPLES), is_enough)
+        for _ in ROTATIONS:
+            rotate(closed, users)
+            pids = supervisor.pids()
+            for each in services:  # as the kubelet does, at any time afterwards
+                closed.environment(JOINED, role_of(each.name), tmp_path / each.name)
+            until_replaced(supervisor, pids)
+        is_enough.set()
+        sent = sending.result()
+        assert sent < MORE, "rows ended before the passwords were other ones"
+        results = all_results(closed, tmp_path, query_file, supervisor, TUPLES + sent)
+    assert results == expected(rows() + more[:sent])
+    for user, password in before.items():
+        log = KafkaLog(KafkaConfig(closed.broker.bootstrap, closed.security.user(user, password), request_timeout_s=3))
+        with pytest.raises(LogUnavailable, match="invalid credentials"):
+            log.partitions(INPUT)
+
+
+def watching(service: Service, closed: Secured, folder: Path) -> Service:
+    """The service with its password in a folder of its own, which it watches."""
+    folder.mkdir()
+    own = closed.environment(JOINED, role_of(service.name), folder)
+    folders = {"SPOJOIN_SECRETS_FOLDERS": orjson.dumps([str(folder)]).decode()}
+    return replace(service, environment={**service.environment, **own, **folders})
+
+
+def rotate(closed: Secured, users: Iterable[str]) -> None:
+    fresh = {user: new_password() for user in users}
+    add_users(closed.broker, fresh)
+    closed.passwords.update(fresh)
+
+
+def send_slowly(closed: Secured, messages: Sequence[bytes], is_enough: threading.Event) -> int:
+    """How many were sent."""
+    writer, sent = closed.admin.writer(), 0
+    while sent < len(messages) and not is_enough.wait(PAUSE_S):
+        writer.append(LogPartition(INPUT, 0), messages[sent])
+        sent += 1
+    writer.flush(PATIENCE_S)
+    writer.close()
+    return sent
+
+
+def until_replaced(supervisor: Supervisor, before: Mapping[str, int]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while any(supervisor.pids()[name] == pid for name, pid in before.items()):
+        supervisor.tend()
+        time.sleep(0.05)
+        assert time.monotonic() < deadline, "a service still has its old password"
+    supervisor.wait_ready()
 
 
 # -- tokens instead of passwords

@@ -44,7 +44,7 @@ class Secured:
     broker: LocalBroker
     security: BrokerSecurity
     redis: LocalRedis
-    passwords: Mapping[str, str] = field(repr=False)
+    passwords: dict[str, str] = field(repr=False)
     store_passwords: Mapping[str, str] = field(repr=False)
     why_open: str | None
     issuer: Issuer

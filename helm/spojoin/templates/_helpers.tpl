@@ -11,6 +11,12 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{- /* Labels of pods hold no version: a chart that renders a pod as before doesn't restart it. */}}
+{{- define "spojoin.podLabels" -}}
+{{ include "spojoin.selectorLabels" . }}
+app.kubernetes.io/part-of: spojoin
+{{- end }}
+
 {{- define "spojoin.labels" -}}
 {{ include "spojoin.selectorLabels" . }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
@@ -54,13 +60,16 @@ query.yaml: {{ include "spojoin.query" . | quote }}
 {{- end }}
 {{- end }}
 
-{{- /* Changes with any of these files. */}}
+{{- /* Changes with the query and those whose results it takes in; every process reads them. */}}
 {{- define "spojoin.queryDigest" -}}
 {{- $texts := include "spojoin.query" . }}
-{{- $value := include "spojoin.queryValue" . | fromYaml }}
-{{- range $value.others }}{{ $texts = cat $texts . }}{{ end }}
-{{- range $value.tables }}{{ $texts = cat $texts . }}{{ end }}
+{{- range (include "spojoin.queryValue" . | fromYaml).others }}{{ $texts = cat $texts . }}{{ end }}
 {{- sha256sum $texts }}
+{{- end }}
+
+{{- /* Changes with the tables' files, which the router alone reads; empty where there are none. */}}
+{{- define "spojoin.tablesDigest" -}}
+{{- with (include "spojoin.queryValue" . | fromYaml).tables }}{{ toJson . | sha256sum }}{{ end }}
 {{- end }}
 
 {{- define "spojoin.bootstrap" -}}
@@ -100,8 +109,26 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{- /* Settings of every program in the services' image. */}}
+{{- /* All settings, for jobs. */}}
 {{- define "spojoin.env" -}}
+{{ include "spojoin.connections" . | trim }}
+{{ include "spojoin.settings" . | trim }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* The settings that a process reads: dict "root" $ "readers" list */}}
+{{- define "spojoin.envOf" -}}
+{{ include "spojoin.connections" .root | trim }}
+{{ include "spojoin.settingsOf" . | trim }}
+{{- with .root.Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* Settings that every program reads. */}}
+{{- define "spojoin.connections" -}}
 - {name: SPOJOIN_QUERY_FILE, value: /etc/spojoin/query/query.yaml}
 - {name: SPOJOIN_BOOTSTRAP_SERVERS, value: {{ include "spojoin.bootstrap" . | quote }}}
 {{- if .Values.kafka.existingSecret }}
@@ -130,10 +157,6 @@ capabilities: {drop: [ALL]}
 - {name: SPOJOIN_REDIS_URL, value: {{ include "spojoin.redisUrl" . | quote }}}
 {{- end }}
 {{- include "spojoin.checkRegistry" . }}
-{{ include "spojoin.settings" . | trim }}
-{{- with .Values.extraEnv }}
-{{ toYaml . }}
-{{- end }}
 {{- end }}
 
 {{- /* Who a component is for Kafka, and for the schema registry if it reaches that: dict "root" $ "user" "router-sink", and
@@ -262,15 +285,22 @@ topologySpreadConstraints:
 
 {{- /* The pod of a process: dict "root" $ "process" <one of spojoin.processes> "component" "router" or "router-b" "values" … */}}
 {{- define "spojoin.pod" -}}
+{{- $readers := include "spojoin.readers" .process.roles | fromJsonArray }}
+{{- $reading := dict "root" .root "user" .process.component "readers" $readers "values" .values }}
 metadata:
   labels:
-    {{- include "spojoin.labels" . | nindent 4 }}
+    {{- include "spojoin.podLabels" . | nindent 4 }}
     {{- with .joiner }}
     joiner: {{ . | quote }}
     {{- end }}
     {{- with .root.Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
   annotations:
     checksum/query: {{ include "spojoin.queryDigest" .root }}
+    {{- if has "router" .process.roles }}
+    {{- with include "spojoin.tablesDigest" .root }}
+    checksum/tables: {{ . }}
+    {{- end }}
+    {{- end }}
     {{- with .root.Values.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
 spec:
   serviceAccountName: {{ include "spojoin.serviceAccountName" .root }}
@@ -289,7 +319,8 @@ spec:
       args: [service, {{ .process.name }}]
       securityContext: {{ include "spojoin.containerSecurityContext" .root | nindent 8 }}
       env:
-        {{- include "spojoin.env" .root | nindent 8 }}
+        {{- include "spojoin.envOf" $reading | nindent 8 }}
+        {{- with include "spojoin.secretsEnv" $reading }}{{ . | nindent 8 }}{{ end }}
         {{- with include "spojoin.login" (dict "root" .root "user" .process.component "roles" .process.roles) }}{{ . | nindent 8 }}{{ end }}
         {{- if ne .component .process.component }}
         {{- include "spojoin.variables" (dict "instance" "b") | nindent 8 }}
@@ -321,6 +352,10 @@ spec:
         timeoutSeconds: 10
         failureThreshold: 3
       resources: {{ toYaml .values.resources | nindent 8 }}
-      volumeMounts: {{ include "spojoin.volumeMounts" .root | nindent 8 }}
-  volumes: {{ include "spojoin.volumes" .root | nindent 4 }}
+      volumeMounts:
+        {{- include "spojoin.volumeMounts" .root | nindent 8 }}
+        {{- include "spojoin.secretsMount" $reading | nindent 8 }}
+  volumes:
+    {{- include "spojoin.volumes" .root | nindent 4 }}
+    {{- include "spojoin.secretsVolume" $reading | nindent 4 }}
 {{- end }}

@@ -17,17 +17,6 @@ Left out, because this cluster doesn't know {{ $version }}: what asks for it. In
 {{- end }}
 {{- end }}
 
-{{- /* The initial number of pods of PO-Join workers; once it is set by load, an upgrade leaves the number of workers as it is. */}}
-{{- define "spojoin.pojoinReplicas" -}}
-{{- $inside := include "spojoin.workersInside" . | int }}
-{{- $isSetByLoad := or (eq (include "spojoin.usesKeda" .) "true") .Values.controller.autoscale.enabled }}
-{{- $running := dict }}
-{{- if $isSetByLoad }}{{ $running = lookup "apps/v1" "StatefulSet" .Release.Namespace (printf "%s-pojoin" (include "spojoin.fullname" .)) }}{{ end }}
-{{- if $running }}{{ max 0 (sub (add $running.spec.replicas (dig "ordinals" "start" 0 $running.spec)) $inside) }}
-{{- else if or (not $isSetByLoad) (eq (include "spojoin.usesKeda" .) "false") }}{{ max 0 (sub (include "spojoin.workers" . | int) $inside) }}
-{{- end }}
-{{- end }}
-
 {{- /* A name that Kubernetes allows, and that stays unique if characters had to change. */}}
 {{- define "spojoin.objectName" -}}
 {{- $plain := regexReplaceAll "[^a-z0-9.-]" (lower .) "-" | trunc 230 | trimSuffix "-" | trimSuffix "." }}

@@ -47,6 +47,16 @@
 {{- .Values.pojoin.replicas | default (ternary 2 $inside (eq $inside 0)) }}
 {{- end }}
 
+{{- /* How many of them share the first frames: where a controller sets their number, those that are there in any case, or as
+     many as the layout asks for. */}}
+{{- define "spojoin.workersAtFirst" -}}
+{{- $layout := (include "spojoin.query" . | fromYaml).layout }}
+{{- $asked := kindIs "map" $layout | ternary $layout dict }}
+{{- if ne (include "spojoin.hasController" .) "true" }}{{ include "spojoin.workers" . }}
+{{- else }}{{ $asked.workers | default (max 1 (include "spojoin.workersInside" . | int)) }}
+{{- end }}
+{{- end }}
+
 {{- define "spojoin.workersMax" -}}
 {{- $inside := include "spojoin.workersInside" . | int }}
 {{- $workers := include "spojoin.workers" . | int }}

@@ -1,7 +1,24 @@
-{{- /* Settings without secrets: for every service, and for the check before an install. */}}
+{{- /* Settings without secrets, of those that `readers` read, as files/topology.yaml says: dict "root" $ "readers" list */}}
+{{- define "spojoin.settingsOf" -}}
+{{- $table := (include "spojoin.topology" .root | fromYaml).readers }}
+{{- range include "spojoin.settings" .root | fromYamlArray }}
+{{- $isRead := false }}
+{{- range get $table (trimPrefix "SPOJOIN_" .name | lower) | default $.readers }}{{ if has . $.readers }}{{ $isRead = true }}{{ end }}{{ end }}
+{{- if $isRead }}
+- {{ eq .name "SPOJOIN_WORKERS" | ternary (dict "name" .name "value" (include "spojoin.workersAtFirst" $.root)) . | toJson }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* As whom a process of these roles reads settings: a list of roles. */}}
+{{- define "spojoin.readers" -}}{{ gt (len .) 1 | ternary (append . "shared") . | toJson }}{{- end }}
+
+{{- /* All settings without secrets, as the check before an install gets them. */}}
 {{- define "spojoin.settings" -}}
 {{- include "spojoin.checkSettings" . }}
+{{- if eq (include "spojoin.componentOf" (dict "root" . "role" "mutable")) "mutable" }}
 - {name: SPOJOIN_JOINERS, value: {{ .Values.mutable.replicas | quote }}}
+{{- end }}
 - {name: SPOJOIN_WORKERS, value: {{ include "spojoin.workers" . | quote }}}
 - {name: SPOJOIN_WORKERS_MAX, value: {{ include "spojoin.workersMax" . | quote }}}
 {{- with include "spojoin.packing" . }}
@@ -56,7 +73,8 @@
 {{- define "spojoin.checkSettings" -}}
 {{- $instead := dict
   "query_file" "query" "bootstrap_servers" "kafka.bootstrapServers" "joiners" "mutable.replicas" "workers" "pojoin.replicas"
-  "workers_max" "pojoin.maxReplicas" "autoscale" "controller.autoscale.enabled" "scale_min" "controller.autoscale.minReplicas"
+  "workers_max" "pojoin.maxReplicas" "autoscale" "controller.autoscale.enabled" "scale_once" "pojoin.replicas"
+  "scale_min" "controller.autoscale.minReplicas"
   "scale_max" "controller.autoscale.maxReplicas" "drain_ms" "terminationGracePeriodSeconds"
   "topics" "topics.config" "packing" "packing" "workers_inside" "pojoin.inside" "standbys" "standbys" "patience_ms" "patienceMs"
   "replace" "query.replace" "backfill" "query.backfill" "adopt" "query.adopt"
@@ -87,7 +105,52 @@
 {{- define "spojoin.scaling" -}}
 {{- with .Values.controller.autoscale -}}
 - {name: SPOJOIN_AUTOSCALE, value: {{ .enabled | quote }}}
+{{- if ne (include "spojoin.usesKeda" $) "true" }}
+- {name: SPOJOIN_SCALE_ONCE, value: {{ include "spojoin.workers" $ | quote }}}
+{{- end }}
 - {name: SPOJOIN_SCALE_MIN, value: {{ .minReplicas | quote }}}
 - {name: SPOJOIN_SCALE_MAX, value: {{ .maxReplicas | default (include "spojoin.workersMax" $) | quote }}}
+{{- end }}
+{{- end }}
+
+{{- /* The Secrets that a process reads, as sources of a volume. A service ends when one of its files changes, and Kubernetes
+     starts it again with what is new, in variables, too: dict "root" $ "user" "page" "readers" list "values" <the role's values> */}}
+{{- define "spojoin.secretSources" -}}
+{{- $values := .root.Values }}
+{{- $named := list }}
+{{- with $values.kafka.existingSecret }}{{ $named = append $named (dict "name" . "key" "properties.json") }}{{ end }}
+{{- with $values.kafka.users }}{{ if .existingSecret }}{{ $named = append $named (dict "name" (include "spojoin.ofUser" (merge (dict "text" .existingSecret) $)) "key" .passwordKey) }}{{ end }}{{ end }}
+{{- with $values.redis }}{{ if .existingSecret }}{{ $named = append $named (dict "name" .existingSecret "key" (default "url" .passwordKey)) }}{{ end }}{{ end }}
+{{- with $values.schemaRegistry }}{{ if and .existingSecret (include "spojoin.readsRegistry" $) }}{{ $named = append $named (dict "name" .existingSecret "key" .passwordKey) }}{{ end }}{{ end }}
+{{- range concat $values.extraEnv (default list .values.extraEnv) }}
+{{- with (default dict .valueFrom).secretKeyRef }}{{ $named = append $named (pick . "name" "key" "optional") }}{{ end }}
+{{- end }}
+{{- range uniq $named }}
+- secret: {{ merge (dict "items" (list (dict "key" .key "path" (printf "%s.%s" .name .key)))) (omit . "key") | toJson }}
+{{- end }}
+{{- end }}
+{{- define "spojoin.readsRegistry" -}}{{ if or (has "router" .readers) (has "sink" .readers) (has "page" .readers) }}true{{ end }}{{- end }}
+
+{{- define "spojoin.secretsEnv" -}}
+{{- $folders := list }}
+{{- if include "spojoin.secretSources" . }}{{ $folders = append $folders "/etc/spojoin/secrets" }}{{ end }}
+{{- range $name := list "kafka" "redis" }}{{ if (get $.root.Values $name).tlsSecret }}{{ $folders = append $folders (printf "/etc/spojoin/%s" $name) }}{{ end }}{{ end }}
+{{- if and .root.Values.schemaRegistry.tlsSecret (include "spojoin.readsRegistry" .) }}{{ $folders = append $folders "/etc/spojoin/registry" }}{{ end }}
+{{- with $folders }}
+- {name: SPOJOIN_SECRETS_FOLDERS, value: {{ toJson . | quote }}}
+{{- end }}
+{{- end }}
+
+{{- define "spojoin.secretsMount" -}}
+{{- if include "spojoin.secretSources" . }}
+- {name: secrets, mountPath: /etc/spojoin/secrets, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "spojoin.secretsVolume" -}}
+{{- with include "spojoin.secretSources" . }}
+- name: secrets
+  projected:
+    sources: {{ . | nindent 6 }}
 {{- end }}
 {{- end }}

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from spojoin.local.net import LOOPBACK, free_port
 from spojoin.local.supervise import Service
 from spojoin.model import Query
 from spojoin.page.settings import PAGE_PREFIX
 from spojoin.protocol.joiners import joiner_count
-from spojoin.protocol.packing import APART, PACKABLE, TOGETHER, Packing, group_name, parse_packing
-from spojoin.protocol.services import FIRST_INSTANCE, idle_roles, instance_name
+from spojoin.protocol.packing import APART, PACKABLE, TOGETHER, Packing, group_name, parse_packing, roles_of
+from spojoin.protocol.services import FIRST_INSTANCE, idle_roles, instance_name, role_of
 from spojoin.protocol.topology import Role
+from spojoin.runtime.readers import PAGE, is_read, readers_of
 from spojoin.runtime.settings import ENV_PREFIX
 
 #: The module that runs several roles; it is given their names.
@@ -86,7 +88,8 @@ def _service(deployment: Deployment, name: str, module: str, own: Mapping[str, s
     port = free_port()
     place = {"metrics_host": LOOPBACK, "metrics_port": str(port)}
     names = [name] if module == _COMMAND_OF_SEVERAL else []
-    return Service(name, [sys.executable, "-m", module, *names], port, _environment(deployment, {**place, **own}))
+    environment = _environment(deployment, readers_of(roles_of(role_of(name))), {**place, **own})
+    return Service(name, [sys.executable, "-m", module, *names], port, environment)
 
 
 def renewed(service: Service, settings: Mapping[str, str]) -> Service:
@@ -100,7 +103,7 @@ def page_of(deployment: Deployment) -> Service:
     """The process that serves the query's page on a free port of this machine."""
     port = free_port()
     place = {f"{PAGE_PREFIX}HOST": LOOPBACK, f"{PAGE_PREFIX}PORT": str(port)}
-    return Service("page", [sys.executable, "-m", "spojoin.page"], port, {**_environment(deployment, {}), **place})
+    return Service("page", [sys.executable, "-m", "spojoin.page"], port, {**_environment(deployment, (PAGE,)), **place})
 
 
 def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role, int | None]]:
@@ -120,8 +123,10 @@ def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role,
         yield from ((role, number) for number in numbers[role]) if role in numbers else [(role, None)]
 
 
-def _environment(deployment: Deployment, own: Mapping[str, str]) -> dict[str, str]:
-    """The settings of every process, and the `own` ones of one."""
+def _environment(
+    deployment: Deployment, readers: Collection[str], own: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
+    """The settings that a process reads, its `own` ones among them."""
     settings = {
         "query_file": str(deployment.query_file.resolve()),
         "bootstrap_servers": deployment.bootstrap,
@@ -134,4 +139,6 @@ def _environment(deployment: Deployment, own: Mapping[str, str]) -> dict[str, st
     }
     # Every service is one busy thread; pools of threads in each would only take turns on the same cores.
     environment = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    return environment | {f"{ENV_PREFIX}{name.upper()}": value for name, value in settings.items()}
+    # Of the largest worker count, which all read, the worker count is the default.
+    read = [name for name in settings if name == "workers" or is_read(name, readers)]
+    return environment | {f"{ENV_PREFIX}{name.upper()}": settings[name] for name in read}

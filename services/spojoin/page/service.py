@@ -26,6 +26,7 @@ from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.redis_store import RedisStore
 from spojoin.query.load import load_query
 from spojoin.runtime.registry import RegisteredResults
+from spojoin.runtime.rotation import end_when_changed
 from spojoin.runtime.service import EXIT_CONFIGURATION, EXIT_DONE
 from spojoin.runtime.settings import Settings
 from spojoin.telemetry import log_lines
@@ -55,6 +56,7 @@ def run(settings: PageSettings, report: Callable[[str], None] = lambda _: None) 
     log_lines.configure(settings.service.log_level, SERVICE)
     stop = threading.Event()
     _stop_on_signals(stop)
+    end_when_changed(settings.service.secrets_folders)
     with ExitStack() as stack:
         watches = stack.enter_context(looking)
         answers = answers_of(subject, watches, censor_of(secrets_of(settings.service)))

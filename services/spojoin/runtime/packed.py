@@ -50,7 +50,7 @@ def packed(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> 
     """The wiring of a process of several roles: all mutable joiners in one, and the first `workers_inside` workers."""
     layout = serving.query.layout
     serving = replace(serving, runner=Threads(settings.threads or cores(), RELUCTANCE))
-    if settings.handover_frames is None and _AT_ONCE.issubset(wires):
+    if _AT_ONCE.issubset(wires) and settings.handover_frames is None:
         settings = settings.model_copy(update={"handover_frames": 1})
     wirings = [
         (role, wire(serving, own))

@@ -33,6 +33,7 @@ from spojoin.runtime.given import given
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
 from spojoin.runtime.memory import limit_arenas, loaded_objects_spared
 from spojoin.runtime.packed import alone, edge_with, instance_of, packed, takes_over
+from spojoin.runtime.rotation import end_when_changed
 from spojoin.runtime.settings import ENV_PREFIX, Settings, load_settings
 from spojoin.runtime.topics import Topics, create_kept
 from spojoin.runtime.wiring import Wire, Wiring
@@ -186,13 +187,13 @@ class Charge:
             ),
             takes_over=waits,
             transactional_ids=self._transactional_ids(),
-            is_json=settings.results_format == "json",
+            is_json=Role.SINK in self.roles and settings.results_format == "json",
             row_form=wiring.row_form,
             result_key=serving.query.result_key,
             tick_ms=wiring.tick_ms,
             result_position_ms=self._result_position_ms,
-            credits_frames=settings.credits_frames,
-            drain_ms=settings.drain_ms,
+            credits_frames=settings.credits_frames if self.writes_log else 0,
+            drain_ms=settings.drain_ms if Role.POJOIN in self.roles else 0,
             parse=wiring.parse,
             table=wiring.table,
             fingerprint=fingerprint(serving.query),
@@ -211,11 +212,10 @@ class Charge:
 
     def _transactional_ids(self) -> dict[Topic, str]:
         settings = self.settings
-        wanted = {Role.SINK: settings.transactions, Role.ROUTER: settings.transactions and settings.router_transactions}
         return {
             topic: transactional_id(self.query.name, role.value)
             for role, topic in TRANSACTIONAL.items()
-            if role in self.roles and wanted[role]
+            if role in self.roles and settings.transactions and (role is Role.SINK or settings.router_transactions)
         }
 
 
@@ -227,6 +227,7 @@ def _store(url: str) -> RedisStore:
 
 def open_world(roles: tuple[Role, ...], service: str, query: str, settings: Settings, stack: ExitStack) -> Surroundings:
     """The ports that a service runs over and what observes it, open until `stack` closes."""
+    end_when_changed(settings.secrets_folders)
     clock = SystemClock()
     metrics = Metrics({"query": query, "role": group_name(roles), "service_name": service})
     health = Health(clock, settings.stall_ms_max)
@@ -248,6 +249,17 @@ def open_world(roles: tuple[Role, ...], service: str, query: str, settings: Sett
     reporter = Reporter(Identity(roles, service, query, server.port), shared, clock, metrics, health)
     _log.info("started", metrics=f"http://{settings.metrics_host}:{server.port}/metrics", query=query)
     return Surroundings(log, shared, clock, metrics, health, reporter)
+
+
+def expect(reporter: Reporter, roles: tuple[Role, ...], query: Query, settings: Settings) -> None:
+    """Report which services should run; joiners know how many they are, and the router how many workers it begins with.
+
+    What others say of these numbers isn't believed.
+    """
+    joiners = settings.joiners if roles == (Role.MUTABLE,) else 1
+    workers = settings.workers if Role.ROUTER in roles else 1
+    needs = without_workers(query, joiners, settings.packing)
+    reporter.expect(needs, workers, settings.workers_packed(), 1 + settings.standbys)
 
 
 def create_topics(
@@ -308,8 +320,7 @@ def _serve_generation(charge: Charge, stop: threading.Event) -> None:
     if charge.writes_log:
         world.reporter.watch_windows(serving.query)
     world.reporter.begin_generation()
-    needs = without_workers(serving.query, settings.joiners, settings.packing)
-    world.reporter.expect(needs, settings.workers, settings.workers_packed(), 1 + settings.standbys)
+    expect(world.reporter, charge.roles, serving.query, settings)
     with loaded_objects_spared():
         _live(spec, charge, serving, stop)
 

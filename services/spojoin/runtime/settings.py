@@ -65,6 +65,7 @@ class Settings(BaseSettings):
     registry_url: the schema registry, for inputs and results with registered schemas; several with commas between them
     registry_username, registry_password, registry_password_file: who this service is for the registry
     registry_ca: a file of certificates that the registry's own is checked against; default the usual authorities
+    secrets_folders: folders of mounted secrets; a service ends when one changes, to be started again with what is new
     input_topics: the topic of a stream, where it isn't `in.<stream>`
     owner: the release that runs the services, and to whom the query's name belongs; services of a release go on with
         the query that is served where theirs is refused, all others end
@@ -87,6 +88,7 @@ class Settings(BaseSettings):
     stall_ms_max: a loop that has not completed a turn for this long is unhealthy
     statefulset, namespace: the workers' StatefulSet, for the controller; by default in its own namespace
     autoscale: whether the controller sets the number of workers itself, by the load that they report to the store
+    scale_once: the number of workers that the controller sets once; another one, once more
     scale_min, scale_max: the limits of that number; default up to workers_max
     scale_cpu_high, scale_lag_high: a worker is busy if it uses this many cores, or is this many records behind
     scale_cpu_low: one worker less is enough if each of the others would use no more cores than this
@@ -124,6 +126,7 @@ class Settings(BaseSettings):
     registry_password: SecretStr | None = None
     registry_password_file: Path | None = None
     registry_ca: Path | None = None
+    secrets_folders: tuple[Path, ...] = ()
     input_topics: dict[str, str] = Field(default_factory=dict)
     owner: str = Field(NO_RELEASE, min_length=1)
     adopt: str = ""
@@ -146,6 +149,7 @@ class Settings(BaseSettings):
     statefulset: str | None = None
     namespace: str | None = None
     autoscale: bool = False
+    scale_once: int | None = Field(None, ge=1, le=1024)
     scale_min: int = Field(1, ge=1)
     scale_max: int = Field(default_factory=lambda given: given.get("workers_max", 1), ge=1)
     scale_cpu_high: float = Field(0.8, gt=0)
@@ -166,7 +170,7 @@ class Settings(BaseSettings):
         if self.redis_url is not None and not self.redis_url.startswith(("redis://", "rediss://", "unix://")):
             # The URL itself is not shown: it may hold a password.
             raise ValueError("redis_url doesn't begin with redis://, rediss:// or unix://")
-        if self.workers_max < self.workers:
+        if "workers" in self.model_fields_set and self.workers_max < self.workers:
             raise ValueError(f"workers_max is {self.workers_max}; expected at least workers, which is {self.workers}")
         self._check_scale()
         try:

@@ -2,8 +2,9 @@
 
 Each service leaves a report that does not expire (`expected:<service>`): when it last ran, which services results need
 by its settings, and the log's count of PO-Join workers. So any service that runs, or ran when the store was last whole,
-names all of them. Only routers write worker counts: their report counts, else that of the next role that reads them. A
-worker beyond the count, or a joiner beyond the settings, is no longer expected.
+names all of them. Only routers write worker counts: their report counts, else that of the next role that reads them.
+Joiners alone know how many they are: the latest of their reports counts. A worker beyond the count, or a joiner beyond
+the settings, is no longer expected.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def expected_of(reports: Mapping[str, ServiceReport], wall_ms: int) -> ExpectedS
     if not reports or wall_ms - max(report.wall_ms for report in reports.values()) > OVER_MS:
         return NOBODY
     first = reports[min(reports, key=lambda name: (_rank(name), -reports[name].wall_ms, name))]
-    needed = frozenset((*first.needs, *names(Role.POJOIN, first.workers)[first.inside :]))
+    needed = frozenset((*_with_joiners(first.needs, reports), *names(Role.POJOIN, first.workers)[first.inside :]))
     optional = {
         service
         for service, report in reports.items()
@@ -84,6 +85,19 @@ def expected_of(reports: Mapping[str, ServiceReport], wall_ms: int) -> ExpectedS
         service: reports[service].wall_ms if service in reports else None for service in in_order(needed | optional)
     }
     return ExpectedServices(seen, needed, first.inside)
+
+
+def _with_joiners(needs: tuple[str, ...], reports: Mapping[str, ServiceReport]) -> list[str]:
+    """What results need, with the joiners that the last joiner to report named; where they are processes at all."""
+    named = [report for name, report in reports.items() if _is_joiner(name)]
+    if not named or not any(map(_is_joiner, needs)):
+        return list(needs)
+    latest = max(named, key=lambda report: report.wall_ms)
+    return [*(name for name in needs if not _is_joiner(name)), *filter(_is_joiner, latest.needs)]
+
+
+def _is_joiner(service: str) -> bool:
+    return role_of(service) == Role.MUTABLE
 
 
 def _may_be_missed(service: str, needed: frozenset[str]) -> bool:

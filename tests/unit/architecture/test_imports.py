@@ -29,7 +29,6 @@ ALLOWED = _table("""
     protocol: kernels suggest wire
     ports: protocol suggest wire
     telemetry: ports protocol suggest version wire
-    helm.tables: ports protocol telemetry
     published: kernels protocol suggest wire
     query: expressions kernels published suggest
     measures: expressions kernels wire
@@ -39,6 +38,7 @@ ALLOWED = _table("""
     index: kernels wire
     roles.pojoin: index kernels measures protocol wire
     runtime: keep_out kernels ports protocol query telemetry threads wire
+    helm.tables: ports protocol runtime telemetry
     roles.predictor: kernels ports protocol query runtime wire
     roles.router: kernels protocol published query suggest wire
     roles.sink: expressions kernels measures protocol wire

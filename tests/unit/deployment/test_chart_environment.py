@@ -8,6 +8,7 @@ import pytest
 from spojoin.page.settings import load_page_settings
 from spojoin.protocol.access import Person
 from spojoin.protocol.topology import Role
+from spojoin.runtime.readers import PAGE, is_read
 from spojoin.runtime.settings import load_settings
 from tests.support.chart import EXAMPLES, manifests, pods
 
@@ -48,6 +49,8 @@ QUERY = {
 }
 NUMBER = "metadata.labels['apps.kubernetes.io/pod-index']"
 SCALING = {"SPOJOIN_AUTOSCALE": "false", "SPOJOIN_SCALE_MIN": "1", "SPOJOIN_SCALE_MAX": "8"}
+#: The number of workers that the controller sets once; with KEDA it sets none.
+ONCE = {"demo": {"SPOJOIN_SCALE_ONCE": "2"}, "operators": {}, "production": {"SPOJOIN_SCALE_ONCE": "4"}}
 #: Of one component alone.
 OWN = {
     "mutable": {"SPOJOIN_JOINER": "0"},
@@ -66,12 +69,22 @@ USERS = {
 }
 #: A user's name, and its Secret, by example.
 LOGINS = {"operators": ("demo-spojoin-{}", "demo-spojoin-{}"), "production": ("joins-{}", "kafka-joins-{}")}
+#: Folders of Secrets that services watch.
+FOLDERS = {"operators": ["secrets", "kafka"], "production": ["secrets", "kafka", "redis"]}
 SERVERS = {"kafka", "redis"}
 
 
 def wanted(example, component):
     user = USERS.get(component, component)
-    found = QUERY | EVERYWHERE[example] | OWN.get(component, {})
+    found = QUERY | EVERYWHERE[example]
+    if component in {*Role, PAGE}:
+        settings = {name: name.removeprefix("SPOJOIN_").lower() for name in found}
+        found = {name: value for name, value in found.items() if is_read(settings[name], [component])}
+        found |= {"SPOJOIN_WORKERS": "1"} if "SPOJOIN_WORKERS" in found else {}
+        found |= ONCE[example] if component == Role.CONTROLLER else {}
+        watched = [f"/etc/spojoin/{name}" for name in FOLDERS.get(example, [])]
+        found |= {"SPOJOIN_SECRETS_FOLDERS": json.dumps(watched, separators=(",", ":"))} if watched else {}
+    found |= OWN.get(component, {})
     if example in LOGINS:
         name, secret = (each.format(user) for each in LOGINS[example])
         found |= {"SPOJOIN_KAFKA": json.dumps(PROPERTIES, separators=(",", ":"))}
@@ -94,8 +107,10 @@ def test_a_demos_broker_advertises_its_address():
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_check_has_the_routers_variables_and_the_controllers_limits(example):
-    assert pods(manifests(example))["check-query"].variables == wanted(example, Role.ROUTER) | SCALING
+def test_the_check_has_all_settings(example):
+    wants = wanted(example, Role.ROUTER) | QUERY | EVERYWHERE[example] | SCALING | ONCE[example]
+    wants.pop("SPOJOIN_SECRETS_FOLDERS", None)
+    assert pods(manifests(example))["check-query"].variables == wants
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -117,9 +132,8 @@ def test_programs_accept_their_variables(monkeypatch, example, component):
 
 def test_settings_become_variables_and_whole_numbers_stay_whole():
     found = pods(manifests("demo", "settings.results_bytes_max=1073741824", "settings.linger_ms=7"))
-    for role in Role:
-        variables = found[role].variables
-        assert (variables["SPOJOIN_RESULTS_BYTES_MAX"], variables["SPOJOIN_LINGER_MS"]) == ("1073741824", "7")
+    assert {found[role].variables["SPOJOIN_RESULTS_BYTES_MAX"] for role in Role} == {"1073741824"}
+    assert found[Role.ROUTER].variables["SPOJOIN_LINGER_MS"] == "7"
 
 
 def test_extra_variables_go_to_all_roles_or_to_one():

@@ -11,7 +11,7 @@ ROLES = " ".join(Role)
 BUDGETED = "logical-and mutable permutation pojoin router sink"
 #: By kind, the suffixes of the names after the release's full name; "" is the full name itself.
 ALWAYS = {
-    "ConfigMap": "check-query query",
+    "ConfigMap": "check-query pojoin query",
     "Deployment": "controller logical-and mutable-0 mutable-1 page permutation predictor router sink",
     "Job": "check-query",
     "NetworkPolicy": f"check-query page test {ROLES}",

@@ -114,6 +114,7 @@ def test_only_the_objects_of_a_missing_operator_are_omitted(example, missing):
     assert shown([version for version in OPERATED if version != missing]) == left
 
 
-def test_without_keda_the_chart_sets_the_number_of_workers():
-    found = pods(render("--values", values_file("operators"), versions=["kafka.strimzi.io/v1"]))
-    assert found["pojoin"].owner["spec"]["replicas"] == 2
+def test_the_controller_sets_the_number_of_workers_once_where_keda_does_not():
+    without = pods(render("--values", values_file("operators"), versions=["kafka.strimzi.io/v1"]))
+    assert without["controller"].variables["SPOJOIN_SCALE_ONCE"] == "2"
+    assert "SPOJOIN_SCALE_ONCE" not in pods(manifests("operators"))["controller"].variables

@@ -123,23 +123,25 @@ def test_a_predictor_runs_where_the_layout_joins_by_its_plan(tmp_path):
 
 
 def test_workers_beside_a_group_go_on_counting_where_it_ends():
-    workers = pods(packed("together", "pojoin.replicas=5", "pojoin.inside=2"))["pojoin"]
-    assert (workers.owner["spec"]["replicas"], workers.owner["spec"]["ordinals"]) == (3, {"start": 2})
+    found = pods(packed("together", "pojoin.replicas=5", "pojoin.inside=2"))
+    workers = found["pojoin"]
+    assert workers.owner["spec"]["ordinals"] == {"start": 2}
     assert workers.variables["SPOJOIN_WORKER"] == "metadata.labels['apps.kubernetes.io/pod-index']"
-    assert workers.variables["SPOJOIN_WORKERS"] == "5"
+    assert found["together"].variables["SPOJOIN_WORKERS"] == "2"
+    assert found["controller"].variables["SPOJOIN_SCALE_ONCE"] == "5"
+    alone = pods(packed("together", "pojoin.replicas=5", "pojoin.inside=2", "controller.enabled=false"))
+    assert alone["pojoin"].owner["spec"]["replicas"] == 3
 
 
 def test_there_may_be_room_for_workers_that_do_not_run_yet():
     found = packed("together", "pojoin.maxReplicas=3")
-    assert pods(found)["pojoin"].owner["spec"]["replicas"] == 0
+    assert pods(found)["controller"].variables["SPOJOIN_SCALE_ONCE"] == "1"
     (delete,) = [each for each in named(found, "Role", "controller")["rules"] if each["verbs"] == ["delete"]]
     assert delete["resourceNames"] == ["demo-spojoin-pojoin-1", "demo-spojoin-pojoin-2"]
 
 
 def test_apart_workers_count_from_zero():
-    workers = pods(manifests("demo"))["pojoin"].owner["spec"]
-    assert workers["replicas"] == 2
-    assert "ordinals" not in workers
+    assert "ordinals" not in pods(manifests("demo"))["pojoin"].owner["spec"]
 
 
 def test_keda_counts_the_workers_inside():

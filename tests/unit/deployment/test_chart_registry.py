@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spojoin.protocol.topology import Role
 from spojoin.runtime.settings import load_settings
 from tests.support.chart import CHART, EXAMPLES, manifests, of_kind, pods, template, values_file
 
@@ -22,9 +23,11 @@ def test_without_a_url_nothing_speaks_of_it(example):
     assert not [name for pod in pods(manifests(example)).values() for name in pod.variables if "REGISTRY" in name]
 
 
-def test_all_services_know_the_address_and_those_that_ask_it_the_password():
+def test_those_that_ask_the_registry_know_its_address_and_the_password():
     found = of_services(URL, *LOGIN, "page.enabled=true")
-    assert {pod.variables["SPOJOIN_REGISTRY_URL"] for pod in found.values()} == {"https://registry"}
+    with_address = {name for name in {*Role, "page"} if "SPOJOIN_REGISTRY_URL" in found[name].variables}
+    assert with_address == {"router", "sink", "page"}
+    assert {found[name].variables["SPOJOIN_REGISTRY_URL"] for name in with_address} == {"https://registry"}
     with_login = {name for name, pod in found.items() if set(NAMES) & pod.variables.keys()}
     assert with_login == {"router", "sink", "page"} | ({"check-query"} & with_login)
     assert [found["sink"].variables[name] for name in NAMES] == ["joins", "registry-joins/password"]

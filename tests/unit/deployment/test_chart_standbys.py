@@ -61,11 +61,11 @@ def test_the_second_differs_from_the_first_in_its_name_alone(settings):
 
 
 @PACKED
-def test_every_program_knows_that_there_are_standbys(settings):
-    found = pods(manifests("demo", "standbys=1", "patienceMs=900", *settings))
-    told = {name: pod.variables for name, pod in found.items() if name not in ("kafka", "redis")}
-    assert {each["SPOJOIN_STANDBYS"] for each in told.values()} == {"1"}
-    assert {each["SPOJOIN_PATIENCE_MS"] for each in told.values()} == {"900"}
+def test_every_instance_knows_that_there_are_two(settings):
+    documents = manifests("demo", "standbys=1", "patienceMs=900", *settings)
+    told = [pod.variables for instances in doubled(documents).values() for pod in instances]
+    assert {each["SPOJOIN_STANDBYS"] for each in told} == {"1"}
+    assert {each["SPOJOIN_PATIENCE_MS"] for each in told} == {"900"}
 
 
 @PACKED
@@ -137,15 +137,17 @@ def test_the_controller_lets_the_standbys_follow_the_workers():
     documents = manifests("demo", "standbys=1")
     sets = ["demo-spojoin-pojoin", "demo-spojoin-pojoin-b"]
     assert pods(documents)["controller"].variables["SPOJOIN_STATEFULSET"] == ",".join(sets)
-    rules = {
+    allowed = may(documents)
+    assert allowed["statefulsets", "get"] == allowed["statefulsets/scale", "patch"] == sets
+    assert "demo-spojoin-pojoin-b-1" in allowed["pods", "delete"]
+    assert may(manifests("operators", "standbys=1"))["statefulsets/scale", "patch"] == sets[1:]
+
+
+def may(documents):
+    return {
         (each["resources"][0], each["verbs"][0]): each.get("resourceNames")
         for each in named(documents, "Role", "controller")["rules"]
     }
-    assert rules["statefulsets", "get"] == sets
-    assert rules["statefulsets/scale", "patch"] == sets[1:]
-    assert "demo-spojoin-pojoin-b-1" in rules["pods", "delete"]
-    scaled = named(manifests("demo", "standbys=1", "controller.autoscale.enabled=true"), "Role", "controller")["rules"]
-    assert sets in [each["resourceNames"] for each in scaled if each["resources"] == ["statefulsets/scale"]]
 
 
 @pytest.mark.parametrize("setting", ["standbys=2", "standbys=true", "patienceMs=0"])

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from spojoin.protocol.topology import Role
-from tests.support.chart import CHART, EXAMPLES, FULLNAME, manifests, named, pods
+from tests.support.chart import CHART, EXAMPLES, FULLNAME, manifests, named, pods, render
 
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
 VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
@@ -95,23 +95,41 @@ def test_chaos_strikes_only_the_releases_own_pods(settings, kinds):
 # --- how many ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("example", "workers"), [("demo", 2), ("operators", None), ("production", 4)])
-def test_one_of_each_runs_except_joiners_and_workers(example, workers):
-    """Where KEDA sets the number of workers, the chart does not."""
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_one_of_each_runs_except_joiners_and_workers(example):
+    """The number of workers is in no manifest."""
     found = {
         name: pod.owner["spec"].get("replicas")
         for name, pod in pods(manifests(example)).items()
         if pod.kind in ("Deployment", "StatefulSet")
     }
-    assert found.pop("pojoin") == workers
+    assert found.pop("pojoin") is None
     assert found.keys() >= {*Role, "page"} - {Role.POJOIN}
     assert set(found.values()) == {1}
 
 
-def test_the_values_set_the_numbers_of_joiners_and_workers():
-    documents = manifests("demo", "mutable.replicas=3", "pojoin.replicas=5")
+def test_the_values_set_the_number_of_joiners_and_where_there_is_no_controller_of_workers():
+    documents = manifests("demo", "mutable.replicas=3", "pojoin.replicas=5", "controller.enabled=false")
     assert [named(documents, "Deployment", f"mutable-{number}")["spec"]["replicas"] for number in range(3)] == [1, 1, 1]
-    assert pods(documents)["pojoin"].owner["spec"]["replicas"] == 5
+    found = pods(documents)
+    assert found["pojoin"].owner["spec"]["replicas"] == 5
+    assert found["router"].variables["SPOJOIN_WORKERS"] == "5"
+
+
+def test_the_controller_sets_the_number_of_workers_and_routers_begin_with_the_one_that_is_there():
+    found = pods(manifests("demo", "pojoin.replicas=5"))
+    assert found["controller"].variables["SPOJOIN_SCALE_ONCE"] == "5"
+    told = {name for name, pod in found.items() if "SPOJOIN_WORKERS" in pod.variables} & {*Role, "page"}
+    assert told == {"router", "controller", "page"}
+    assert {found[name].variables["SPOJOIN_WORKERS"] for name in told} == {"1"}
+
+
+def test_a_layout_that_asks_for_workers_begins_with_them(tmp_path):
+    query = (CHART / "files/demo-query.yaml").read_text()
+    (tmp_path / "query.yaml").write_text(f"{query}\nlayout: {{name: bchj, workers: 3}}\n")
+    options = ("--set", "demo.enabled=true,pojoin.replicas=3", "--set-file", f"query.text={tmp_path / 'query.yaml'}")
+    found = pods(render(*options))
+    assert found["router"].variables["SPOJOIN_WORKERS"] == "3"
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -37,8 +37,21 @@ def test_one_report_names_all_expected_services():
 def test_workers_and_joiners_no_longer_needed_are_not_expected():
     reports = {f"pojoin-{n}": report(1, workers=4) for n in range(4)} | {"mutable-1": report(1, workers=4)}
     assert "pojoin-3" in expected_of({**reports, "router": report(1, workers=4)}, 2).seen_ms
-    smaller = expected_of({**reports, "router": report(1, needs=("router", "mutable-0", "sink"), workers=2)}, 2)
+    fewer = {"router": report(1, workers=2), "mutable-0": report(2, needs=("router", "mutable-0", "sink"))}
+    smaller = expected_of(reports | fewer, 2)
     assert list(smaller.seen_ms) == ["router", "mutable-0", "pojoin-0", "pojoin-1", "sink"]
+
+
+def test_joiners_themselves_know_how_many_they_are():
+    router = report(9, needs=("router", "mutable-0", "sink"))
+    assert "mutable-1" not in expected_of({"router": router}, 9).needed
+    assert {"mutable-0", "mutable-1"} <= expected_of({"router": router, "mutable-1.b": report(1)}, 9).needed
+    together = report(9, needs=("together",))
+    assert expected_of({"together": together, "mutable-1": report(1)}, 9).needed == {
+        "together",
+        "pojoin-0",
+        "pojoin-1",
+    }
 
 
 def test_the_writer_of_worker_counts_comes_before_their_readers():

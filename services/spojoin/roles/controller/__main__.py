@@ -170,7 +170,8 @@ def _cluster(settings: Settings) -> Cluster:
         raise ConfigurationError(
             f"the controller needs a package ({error}): pip install 'spojoin[kubernetes]'"
         ) from error
-    return cast("Cluster", room.connect(settings.namespace, settings.statefulset, settings.workers_packed()))
+    connected = room.connect(settings.namespace, settings.statefulset, settings.workers_packed(), settings.scale_once)
+    return cast("Cluster", connected)
 
 
 if __name__ == "__main__":

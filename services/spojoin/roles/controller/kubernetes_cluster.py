@@ -1,4 +1,7 @@
-"""The cluster port over Kubernetes. What it needs: get StatefulSets, patch their scale, replace pods, create events."""
+"""The cluster port over Kubernetes.
+
+What it needs: get StatefulSets, patch their scale, replace pods, create events; to set a number once, its note of it.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ from spojoin.roles.controller.cluster import ClusterUnavailable, Event, LeavingP
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 TIMEOUT_S = 10.0
 COMPONENT = "spojoin-controller"
+#: The key of the ConfigMap, named as the StatefulSet, that says which number was set once, and of which StatefulSet.
+ONCE = "set-once"
 #: Where the first instance of a StatefulSet's pod is followed by a second one, its name says so.
 STANDBY = "-b"
 #: The label and its values by which the pods of workers are found.
@@ -40,18 +45,28 @@ class KubernetesCluster:
     """The workers' StatefulSets in one namespace: people and autoscalers set the first, and standbys follow it.
 
     inside: workers that no StatefulSet has, because they share a process with other roles
+    once: the number of workers to set once; whoever sets another one later keeps it
     """
 
-    def __init__(self, api: client.ApiClient, namespace: str, statefulsets: Sequence[str], inside: int = 0) -> None:
+    def __init__(
+        self,
+        api: client.ApiClient,
+        namespace: str,
+        statefulsets: Sequence[str],
+        inside: int = 0,
+        once: int | None = None,
+    ) -> None:
         self._apps = client.AppsV1Api(api)
         self._core = client.CoreV1Api(api)
         self._namespace = namespace
         self._name, *self._standbys = statefulsets
         self._inside = inside
+        self._once = once
+        self._noted: str | None = None
 
     def workers(self) -> ReplicaCounts:
         """Workers requested, and those of which an instance is ready. Standbys that are fewer or more are corrected."""
-        first = self._counts(self._name)
+        first = self._first()
         ready = first.ready
         for standby in self._standbys:
             counts = self._counts(standby)
@@ -60,16 +75,46 @@ class KubernetesCluster:
                 self._set(standby, first.replicas)
         return ReplicaCounts(self._inside + first.replicas, self._inside + ready)
 
+    def _first(self) -> ReplicaCounts:
+        """Of the StatefulSet that people and autoscalers set. The number that is set once is set before it is read."""
+        found = self._find(self._name)
+        if found is not None and found.metadata is not None and self._set_once(found.metadata.uid or ""):
+            found = self._find(self._name)
+        return _counted(found)
+
+    def _set_once(self, uid: str) -> bool:
+        """Whether this number was set now, because this StatefulSet, which may be a new one, hadn't got it yet."""
+        mark = f"{self._once} of {uid}"
+        if self._once is None or mark == self._noted:
+            return False
+        what = (self._name, self._namespace)
+        notes = self._attempt(
+            "get", "configmaps", lambda: self._core.read_namespaced_config_map(*what, _request_timeout=TIMEOUT_S)
+        )
+        is_new = (notes.data or {}).get(ONCE) != mark
+        if is_new:
+            self.scale(self._once)
+            body = {"data": {ONCE: mark}}
+            self._attempt(
+                "patch",
+                "configmaps",
+                lambda: self._core.patch_namespaced_config_map(*what, body, _request_timeout=TIMEOUT_S),
+            )
+            _log.info("the number of workers is set", workers=self._once)
+        self._noted = mark
+        return is_new
+
     def _counts(self, name: str) -> ReplicaCounts:
+        return _counted(self._find(name))
+
+    def _find(self, name: str) -> client.V1StatefulSet | None:
+        """A StatefulSet; None where all workers are inside."""
         try:
-            found = self._attempt("get", "statefulsets", lambda: self._read(name))
+            return self._attempt("get", "statefulsets", lambda: self._read(name))
         except NoSuchObject:
-            if self._inside:  # all workers are inside
-                return ReplicaCounts(0, 0)
+            if self._inside:
+                return None
             raise
-        replicas = found.spec.replicas if found.spec else None
-        ready = found.status.ready_replicas if found.status else None
-        return ReplicaCounts(1 if replicas is None else replicas, ready or 0)
 
     def _read(self, name: str) -> client.V1StatefulSet:
         return self._apps.read_namespaced_stateful_set(name, self._namespace, _request_timeout=TIMEOUT_S)
@@ -154,6 +199,14 @@ class KubernetesCluster:
             raise ClusterUnavailable(f"Kubernetes does not answer to {what}: {error}") from error
 
 
+def _counted(found: client.V1StatefulSet | None) -> ReplicaCounts:
+    if found is None:
+        return ReplicaCounts(0, 0)
+    replicas = found.spec.replicas if found.spec else None
+    ready = found.status.ready_replicas if found.status else None
+    return ReplicaCounts(1 if replicas is None else replicas, ready or 0)
+
+
 def _leaving(pods: Sequence[client.V1Pod], release: str) -> Iterator[LeavingPod]:
     """Those of one release; its name is in front of the pods'."""
     pattern = re.compile(rf"{re.escape(release)}-(pojoin)({STANDBY})?-([0-9]+)")
@@ -174,10 +227,13 @@ def _leaving(pods: Sequence[client.V1Pod], release: str) -> Iterator[LeavingPod]
         )
 
 
-def connect(namespace: str | None, statefulset: str | None, inside: int = 0) -> KubernetesCluster:
+def connect(
+    namespace: str | None, statefulset: str | None, inside: int = 0, once: int | None = None
+) -> KubernetesCluster:
     """The cluster that this pod runs in, or the current context of the user's kubeconfig.
 
     statefulset: the workers' StatefulSet; with a comma, and that of their standbys
+    inside, once: as in KubernetesCluster
 
     Raises ConfigurationError.
     """
@@ -187,7 +243,7 @@ def connect(namespace: str | None, statefulset: str | None, inside: int = 0) -> 
         config.load_incluster_config()  # type: ignore[no-untyped-call]
     except config.ConfigException:
         _load_kubeconfig()
-    return KubernetesCluster(client.ApiClient(), namespace or _own_namespace(), statefulset.split(","), inside)
+    return KubernetesCluster(client.ApiClient(), namespace or _own_namespace(), statefulset.split(","), inside, once)
 
 
 def _load_kubeconfig() -> None:

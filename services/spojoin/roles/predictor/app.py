@@ -22,7 +22,6 @@ from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.access import consumer_group, seen_by
 from spojoin.protocol.machine import START, Emit
-from spojoin.protocol.services import without_workers
 from spojoin.protocol.topic_config import TopicKind
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX, Role, Topic
 from spojoin.query.meaning import fingerprint
@@ -31,7 +30,7 @@ from spojoin.roles.predictor.machine import PredictorMachine
 from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.given import Given
 from spojoin.runtime.loop import Surroundings, check_query
-from spojoin.runtime.service import ANNOUNCER, BACKOFF_S_MAX, BACKOFF_S_MIN, create_topics
+from spojoin.runtime.service import ANNOUNCER, BACKOFF_S_MAX, BACKOFF_S_MIN, create_topics, expect
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode, encode
@@ -97,9 +96,7 @@ class PredictorService:
         if serving is not None:
             settings = self._settings
             create_topics(log, self._topics(serving), settings.topic_configs, seen_by(Role.PREDICTOR))
-            needs = without_workers(serving.query, settings.joiners, settings.packing)
-            instances = 1 + settings.standbys
-            self._around.reporter.expect(needs, settings.workers, settings.workers_packed(), instances)
+            expect(self._around.reporter, (Role.PREDICTOR,), serving.query, settings)
         return serving
 
     def _topics(self, serving: Serving) -> Topics:

@@ -58,16 +58,81 @@ def server():
     thread.join()
 
 
-def cluster_at(server, *statefulsets, inside=0):
+def cluster_at(server, *statefulsets, inside=0, once=None):
     configuration = client.Configuration()
     configuration.host = f"http://127.0.0.1:{server.server_address[1]}"
     configuration.retries = False
-    return KubernetesCluster(client.ApiClient(configuration), "ns", statefulsets, inside)
+    return KubernetesCluster(client.ApiClient(configuration), "ns", statefulsets, inside, once)
 
 
 @pytest.fixture
 def cluster(server):
     return cluster_at(server, "work-pojoin")
+
+
+NOTES = "/api/v1/namespaces/ns/configmaps/work-pojoin"
+
+
+def noted(mark):
+    return {"kind": "ConfigMap", **({} if mark is None else {"data": {"set-once": mark}})}
+
+
+def as_uid(uid, replicas):
+    return {**statefulset(replicas), "metadata": {"uid": uid}}
+
+
+@pytest.mark.parametrize("mark", [None, "3 of u-2", "2 of u-1"])
+def test_the_first_number_is_set_and_noted_where_a_statefulset_has_not_got_it(server, mark):
+    """It has none yet, another StatefulSet got it, or it got another number."""
+    server.answers["GET", STATEFULSET] = 200, as_uid("u-1", 1)
+    server.answers["GET", NOTES] = 200, noted(mark)
+    server.answers["PATCH", f"{STATEFULSET}/scale"] = 200, {}
+    server.answers["PATCH", NOTES] = 200, {}
+    cluster = cluster_at(server, "work-pojoin", once=3)
+    cluster.workers()
+    cluster.workers()
+    patches = [(path, body) for method, path, body in server.asked if method == "PATCH"]
+    assert patches == [
+        (f"{STATEFULSET}/scale", {"spec": {"replicas": 3}}),
+        (NOTES, {"data": {"set-once": "3 of u-1"}}),
+    ]
+
+
+def test_a_number_that_was_set_once_is_somebody_elses_from_then_on(server):
+    server.answers["GET", STATEFULSET] = 200, as_uid("u-1", 5)
+    server.answers["GET", NOTES] = 200, noted("3 of u-1")
+    assert cluster_at(server, "work-pojoin", once=3).workers().replicas == 5
+    assert [method for method, _, _ in server.asked] == ["GET", "GET"]
+
+
+def test_a_number_that_could_not_be_noted_is_set_again(server):
+    server.answers["GET", STATEFULSET] = 200, as_uid("u-1", 1)
+    server.answers["GET", NOTES] = 200, noted(None)
+    server.answers["PATCH", f"{STATEFULSET}/scale"] = 200, {}
+    server.answers["PATCH", NOTES] = 403, {"kind": "Status"}
+    cluster = cluster_at(server, "work-pojoin", once=3)
+    with pytest.raises(ClusterUnavailable, match="allow patch on configmaps"):
+        cluster.workers()
+    server.answers["PATCH", NOTES] = 200, {}
+    cluster.workers()
+    assert [path for method, path, _ in server.asked if method == "PATCH"] == [f"{STATEFULSET}/scale", NOTES] * 2
+
+
+def test_workers_inside_count_for_the_first_number_and_standbys_get_it_too(server):
+    for name in ("work-pojoin", "work-pojoin-b"):
+        path = STATEFULSET.replace("work-pojoin", name)
+        server.answers["GET", path] = 200, as_uid(name, 2)
+        server.answers["PATCH", f"{path}/scale"] = 200, {}
+    server.answers["GET", NOTES] = 200, noted(None)
+    server.answers["PATCH", NOTES] = 200, {}
+    cluster_at(server, "work-pojoin", "work-pojoin-b", inside=1, once=3).workers()
+    scaled = {path: body for method, path, body in server.asked if path.endswith("/scale")}
+    assert list(scaled.values()) == [{"spec": {"replicas": 2}}] * 2
+
+
+def test_where_all_workers_are_inside_none_is_set(server):
+    assert cluster_at(server, "work-pojoin", inside=1, once=1).workers() == ReplicaCounts(1, 1)
+    assert [method for method, _, _ in server.asked] == ["GET"]
 
 
 def statefulset(replicas, **status):

@@ -1,0 +1,81 @@
+"""The README's table of what a changed setting restarts, from the settings' readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spojoin.protocol.packing import PACKABLE
+from spojoin.protocol.topology import Role
+from spojoin.runtime.readers import PAGE, READERS, SHARED
+
+#: Values of the chart by the setting that they become; other settings are values under `settings`.
+VALUES = {
+    "query_file": "query",
+    "joiners": "mutable.replicas",
+    "workers_max": "pojoin.maxReplicas",
+    "scale_once": "pojoin.replicas",
+    "workers_inside": "pojoin.inside",
+    "packing": "packing",
+    "standbys": "standbys",
+    "patience_ms": "patienceMs",
+    "bootstrap_servers": "kafka.bootstrapServers",
+    "kafka": "kafka.properties",
+    "kafka_username": "kafka.users",
+    "redis_url": "redis",
+    "registry_url": "schemaRegistry",
+    "adopt": "query.adopt",
+    "topics": "topics.config",
+    "replace": "query.replace",
+    "backfill": "query.backfill",
+    "autoscale": "controller.autoscale",
+}
+#: What a pod says of itself, what goes along with another value, and what no value of the chart says.
+_UNSAID = [
+    "joiner",
+    "worker",
+    "workers",
+    "instance",
+    "secrets_folders",
+    "owner",
+    "statefulset",
+    "namespace",
+    "scale_min",
+    "scale_max",
+    "drain_ms",
+    "kafka_password",
+    "kafka_password_file",
+    "redis_username",
+    "redis_password",
+    "redis_password_file",
+    "registry_username",
+    "registry_password",
+    "registry_password_file",
+    "registry_ca",
+    "metrics_host",
+    "metrics_port",
+]
+
+
+def restarts() -> Iterator[str]:
+    """The table's lines, by what restarts."""
+    by_readers: dict[tuple[str, ...], list[str]] = {}
+    for setting, readers in READERS.items():
+        if setting not in _UNSAID:
+            value = VALUES.get(setting, f"settings.{setting}")
+            by_readers.setdefault(tuple(readers), []).append(f"`{value}`")
+    yield "| a change of | restarts |"
+    yield "| --- | --- |"
+    for readers, values in sorted(by_readers.items(), key=lambda item: -len(item[0])):
+        yield f"| {' '.join(values)} | {_named(readers)} |"
+
+
+def _named(readers: tuple[str, ...]) -> str:
+    if set(readers) == {*Role, PAGE}:
+        return "all"
+    if set(readers) == {*Role}:
+        return "all but the page"
+    if set(readers) == {*PACKABLE}:
+        return "all but predictor, controller and page"
+    if readers == (SHARED,):
+        return "processes of several roles"
+    return ", ".join(readers)
