@@ -1,7 +1,10 @@
 """Settings shared by all tests."""
 
 import gc
+import logging
 import os
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -33,6 +36,16 @@ def _collected_tests_are_frozen():
     if not gc.get_freeze_count():
         gc.collect()
         gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _hooks_stay_pytests():
+    """A service that a test runs in this process makes log lines of crashes; pytest shall find those of other tests."""
+    root, before = logging.getLogger(), (sys.excepthook, threading.excepthook, sys.unraisablehook)
+    handlers, level = root.handlers, root.level
+    yield
+    sys.excepthook, threading.excepthook, sys.unraisablehook = before
+    root.handlers, root.level = handlers, level
 
 
 def pytest_terminal_summary(terminalreporter, config):

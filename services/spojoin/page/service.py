@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -41,10 +40,11 @@ _log = structlog.get_logger(__name__)
 
 def main() -> int:
     """Serve the page by the environment's settings; the exit status."""
+    log_lines.begin_process(SERVICE)
     try:
         return run(load_page_settings())
     except ConfigurationError as error:
-        print(error, file=sys.stderr)
+        _log.error("refused", reason=str(error))
         return EXIT_CONFIGURATION
 
 
@@ -53,7 +53,7 @@ def run(settings: PageSettings, report: Callable[[str], None] = lambda _: None) 
     query = load_query(settings.service.query_file)
     subject = Subject.served(query, settings.service)
     looking = open_watches(subject, settings.service)
-    log_lines.configure(settings.service.log_level, SERVICE)
+    log_lines.configure(settings.service.log_level, SERVICE, query.name)
     stop = threading.Event()
     _stop_on_signals(stop)
     end_when_changed(settings.service.secrets_folders)

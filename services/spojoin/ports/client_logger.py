@@ -7,14 +7,14 @@ import logging
 import structlog
 
 
-class _ToStructlog(logging.Handler):
+class ToStructlog(logging.Handler):
     """Passes lines of the standard library's loggers on."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """One line."""
-        structlog.get_logger(record.name).log(record.levelno, record.getMessage())
+        structlog.get_logger(record.name).log(record.levelno, record.getMessage(), exc_info=record.exc_info or None)
 
 
 CLIENT_LOGGER = logging.getLogger("librdkafka")
 CLIENT_LOGGER.propagate = False
-CLIENT_LOGGER.addHandler(_ToStructlog())
+CLIENT_LOGGER.addHandler(ToStructlog())

@@ -73,6 +73,7 @@ _log = structlog.get_logger(__name__)
 def main(name: str) -> int:
     """Run a process with the environment's settings; `name` is its role, `together`, or roles such as router+sink."""
     keep_out("pandas")  # as in the command
+    log_lines.begin_process(name)
     try:
         return run(parse_group(name), load_settings())
     except ConfigurationError as error:
@@ -128,7 +129,7 @@ def exit_status(serve: Callable[[], None]) -> int:
 
 
 def _refused(error: ConfigurationError) -> int:
-    print(error, file=sys.stderr)
+    _log.error("refused", reason=str(error))
     return EXIT_CONFIGURATION
 
 
@@ -136,7 +137,7 @@ def _serve(roles: tuple[Role, ...], settings: Settings, wire: Callable[[Serving]
     limit_arenas()
     found = given(settings, lambda query: wire(Serving(query)))  # a mistake ends the start before anything is opened
     query, service = found.query, wire(Serving(found.query)).service
-    log_lines.configure(settings.log_level, settings.named(service))
+    log_lines.configure(settings.log_level, settings.named(service), query.name)
     with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world(roles, settings.named(service), query.name, settings, stack)
         office = Office(

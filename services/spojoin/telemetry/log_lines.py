@@ -4,24 +4,77 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
+import warnings
+from collections.abc import MutableMapping
+from types import TracebackType
+from typing import Any, TextIO
 
 import structlog
 
+from spojoin.ports.client_logger import ToStructlog
 
-def configure(level: str, service: str) -> None:
-    """Send all log lines of this process to stderr, each with the service's name."""
+_log = structlog.get_logger(__name__)
+
+
+def configure(level: str, service: str, query: str | None = None) -> None:
+    """Send all log lines of this process to stderr, each with the service's name and the query's."""
+    known = {"service": service} if query is None else {"service": service, "query": query}
+
+    def name(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        return {**known, **event}  # callbacks and threads have no context
+
     is_terminal = sys.stderr.isatty()
-    renderer = structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer()
+    renderer = structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer(default=str)
     structlog.configure(
         processors=[
-            structlog.contextvars.merge_contextvars,
+            name,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *([] if is_terminal else [structlog.processors.format_exc_info]),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),  # a line is one write, whichever thread says it
         cache_logger_on_first_use=False,
     )
-    structlog.contextvars.bind_contextvars(service=service)
+
+
+def begin_process(service: str) -> None:
+    """Make log lines also of what would go to stderr in other forms: other packages' lines, warnings, crashes."""
+    configure("info", service)
+    root = logging.getLogger()
+    root.handlers, root.level = [ToStructlog()], logging.WARNING
+    warnings.showwarning = _warn
+    sys.excepthook = _crash
+    threading.excepthook = _crash_of_thread
+    sys.unraisablehook = _crash_in_passing
+
+
+def _warn(  # the standard library's signature
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    _log.warning(str(message), warning=category.__name__, where=f"{filename}:{lineno}")
+
+
+def _crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    _log.critical("crashed", reason=f"{kind.__name__}: {error}", exc_info=(kind, error, trace))
+
+
+def _crash_of_thread(ended: threading.ExceptHookArgs) -> None:
+    name = ended.thread.name if ended.thread is not None else "unknown"
+    info = (ended.exc_type, ended.exc_value, ended.exc_traceback)
+    _log.critical(
+        "a thread crashed", thread=name, reason=f"{ended.exc_type.__name__}: {ended.exc_value}", exc_info=info
+    )
+
+
+def _crash_in_passing(ended: sys.UnraisableHookArgs) -> None:
+    info = (ended.exc_type, ended.exc_value, ended.exc_traceback)
+    reason = f"{ended.exc_type.__name__}: {ended.exc_value}"
+    _log.error("an error where nobody hears of it", where=repr(ended.object), reason=reason, exc_info=info)

@@ -59,7 +59,7 @@ def _serve(settings: Settings) -> None:
     needs = without_workers(query, settings.joiners, settings.packing)
     topics = Topics.of(query, settings.workers_max, settings.input_topics)
     controlled = ControlledQuery(cluster, topics, settings, limits_of(settings), needs, found)
-    log_lines.configure(settings.log_level, SERVICE)
+    log_lines.configure(settings.log_level, SERVICE, query.name)
     with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world((Role.CONTROLLER,), SERVICE, query.name, settings, stack)
         supervise(controlled, world, stop)
