@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from spojoin.simulate.editions import fresh_start
@@ -46,6 +47,7 @@ def _hooks_stay_pytests():
     yield
     sys.excepthook, threading.excepthook, sys.unraisablehook = before
     root.handlers, root.level = handlers, level
+    structlog.reset_defaults()  # it may write to what the test captured
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -25,7 +25,7 @@ from loadgen.load.load_streams import LoadStream
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.model import Query, Stream
 from spojoin.ports.interfaces import Bounds, Log, LogPartition, LogReader, LogRecord
-from spojoin.protocol.topology import HEARTBEAT, Topic, dead_letter_topic, topic_name
+from spojoin.protocol.topology import HEARTBEAT, REPLAYED, Topic, dead_letter_topic, topic_name
 
 POLL_S = 0.1
 RECORDS_MAX = 1_000
@@ -105,6 +105,8 @@ class Watcher:
 
     def _take(self, record: LogRecord[bytes]) -> None:
         message = ResultRecord(dict(record.headers), record.value)
+        if REPLAYED in message.headers:
+            return
         if record.input != self._results:
             self.refused[self._letters[record.input]][place_of(message.headers)] = reason_of(message.headers)
         elif END not in message.headers:

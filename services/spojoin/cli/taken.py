@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord, LogUnavailable
 from spojoin.protocol.acceptance import LogFollower
-from spojoin.protocol.topology import Topic
+from spojoin.protocol.topology import REPLAYED, Topic
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Barrier, Frame, SourceState
@@ -124,7 +124,9 @@ class Passage:
         for number, letters in enumerate(self._letters):
             if letters not in self._letters_from or number not in numbers:
                 continue
-            for record in _between(self._log, letters, self._letters_from[letters]):
+            for record in records_between(self._log, letters, self._letters_from[letters]):
+                if any(name == REPLAYED for name, _ in record.headers):
+                    continue
                 headers = ((name, value or b"") for name, value in record.headers)
                 said = {name.removeprefix("spojoin-"): value.decode(errors="replace") for name, value in headers}
                 source = LogPartition(self._topics.inputs[number], int(said["source-partition"]))
@@ -177,7 +179,7 @@ class _Frames:
             self._reader = None
 
 
-def _between(log: Log[bytes], source: LogPartition, begin: int) -> list[LogRecord[bytes]]:
+def records_between(log: Log[bytes], source: LogPartition, begin: int) -> list[LogRecord[bytes]]:
     """The records of a partition from an offset up to its end now."""
     end, found, reader = log.end(source), list[LogRecord[bytes]](), log.reader()
     try:

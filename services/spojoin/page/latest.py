@@ -15,6 +15,7 @@ from spojoin.errors import WireError
 from spojoin.model import Output
 from spojoin.page.avro_results import AvroResults
 from spojoin.ports.interfaces import LogRecord
+from spojoin.protocol.topology import REPLAYED
 from spojoin.wire.codec import decode
 from spojoin.wire.records import WorkerCount
 from spojoin.wire.registered import PREFIX_BYTES, schema_id_of
@@ -113,9 +114,13 @@ def _partners(bitmap: bytes | str) -> int:
     return len(BitMap64.deserialize(base64.b64decode(bitmap) if isinstance(bitmap, str) else bitmap))
 
 
-def letter_of(record: LogRecord[bytes]) -> Letter:
-    """A record of a dead-letter topic."""
+def letters_of(record: LogRecord[bytes]) -> list[Letter]:
+    """The letter that a record of a dead-letter topic is, if it is one."""
     headers = dict(record.headers)
+    return [] if REPLAYED in headers else [_letter_of(record, headers)]
+
+
+def _letter_of(record: LogRecord[bytes], headers: Mapping[str, bytes]) -> Letter:
     source = f"{_said(headers, 'source-topic')}[{_said(headers, 'source-partition')}]"
     return Letter(
         time_ms=record.timestamp_ms,

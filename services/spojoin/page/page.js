@@ -192,11 +192,16 @@ function cut(content) {
   return element;
 }
 
+function sentAgain(letters) {
+  const reasons = [...new Set(letters.map((one) => one.reason))].sort();
+  return `to send them again: spojoin replay-dead-letters QUERY.yaml${reasons.map((one) => ` --reason ${one}`).join("")}`;
+}
+
 function showLetters(letters) {
   const columns = [["when"], ["why", "long"], ["where", "cut"], ["message", "cut"]];
   const rows = (letters || []).map((one) => [clock(one.time_ms), `${one.reason}: ${one.detail}`, cut(one.place), cut(make("code", one.value))]);
   fill("letters", rows.length ? columns : [], rows);
-  say("letters-note", !letters ? "not read yet" : rows.length ? "" : "none: every message could be used");
+  say("letters-note", !letters ? "not read yet" : rows.length ? sentAgain(letters) : "none: every message could be used");
 }
 
 function showServices(services) {

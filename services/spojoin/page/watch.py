@@ -12,7 +12,17 @@ import structlog
 
 from spojoin.errors import BadData, Retryable
 from spojoin.page.avro_results import AvroResults
-from spojoin.page.latest import COUNTS, ROWS, Letter, ResultRows, Row, letter_of, result_rows, rows_of, worker_counts_of
+from spojoin.page.latest import (
+    COUNTS,
+    ROWS,
+    Letter,
+    ResultRows,
+    Row,
+    letters_of,
+    result_rows,
+    rows_of,
+    worker_counts_of,
+)
 from spojoin.page.rates import Rates
 from spojoin.page.sightings import Observer, Sighting
 from spojoin.page.state import Known
@@ -89,7 +99,7 @@ class LogWatch:
             log, LogPartition(subject.topics.name(Topic.RESULTS), 0), ROWS, rows_of_record
         )
         self._letters = [
-            TopicTail(log, subject.topics.dead_letters(stream), ROWS, lambda record: [letter_of(record)])
+            TopicTail(log, subject.topics.dead_letters(stream), ROWS, letters_of)
             for stream in range(len(subject.topics.inputs))
         ]
         self._counts = TopicTail(log, LogPartition(subject.topics.name(Topic.CONTROL), 0), COUNTS, worker_counts_of)

@@ -13,6 +13,11 @@ HEARTBEAT = "spojoin-heartbeat"
 #: Beside it, from `spojoin send`: the input has ended, and the promise moves on with those of inputs that end later.
 ENDED = "spojoin-ended"
 
+#: Header of a row that `spojoin replay-dead-letters` sent again: how often it was sent so far.
+REPLAYS = "spojoin-replays"
+#: Header of a record among dead letters that is none: its value names the offsets of letters that were sent again.
+REPLAYED = "spojoin-replayed"
+
 #: the largest record; brokers need the same (message.max.bytes)
 MESSAGE_BYTES_MAX = 64 << 20
 

@@ -1,0 +1,219 @@
+"""Dead letters sent again: to the partitions that they came from, each once, in transactions that remember it.
+
+A transaction holds rows and, in the topic of their dead letters, a record that names the letters sent. So after any
+crash, and of two commands at a time, a letter was sent and is known to be, or neither. A row that is refused again is
+a letter that says how often it was sent; it isn't sent once more unless asked to be.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from spojoin.cli.taken import Outcome, Passage, SentPart, records_between
+from spojoin.ports.interfaces import Log, LogPartition, LogRecord, LogWriter
+from spojoin.protocol.access import transactional_id
+from spojoin.protocol.topology import REPLAYED, REPLAYS
+from spojoin.runtime.topics import Topics
+from spojoin.wire.records import MessageHeaders
+
+#: The service whose transactional id the command writes with: a second command ends the first.
+REPLAY = "replay"
+_PREFIX = "spojoin-"
+#: What the router adds to a message's own headers.
+_SAID = (
+    *(f"{_PREFIX}{name}" for name in ("reason", "detail")),
+    *(f"{_PREFIX}source-{name}" for name in ("topic", "partition", "offset", "row", "timestamp-ms")),
+)
+#: Letters in a transaction.
+TRANSACTION_LETTERS = 500
+FLUSH_S, PATIENCE_S = 30.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLetter:
+    """A record of a topic of dead letters. replays: how often its row was sent again before it was refused."""
+
+    record: LogRecord[bytes]
+    source: LogPartition
+    reason: str
+    replays: int
+
+    @classmethod
+    def of(cls, record: LogRecord[bytes], topic: str) -> StoredLetter:
+        """What its headers say; topic: the input whose letters these are."""
+        said = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
+        source = LogPartition(topic, int(said[f"{_PREFIX}source-partition"]))
+        return cls(record, source, said[f"{_PREFIX}reason"], int(said.get(REPLAYS, "0")))
+
+    @property
+    def time_ms(self) -> int:
+        """When it was refused."""
+        return self.record.timestamp_ms
+
+    @property
+    def row_time_ms(self) -> int | None:
+        """The timestamp of the message that it was."""
+        said = dict(self.record.headers).get(f"{_PREFIX}source-timestamp-ms")
+        return None if said is None or int(said) < 0 else int(said)
+
+    def row_headers(self) -> MessageHeaders:
+        """The message's own headers, and how often it was sent again by now."""
+        own = [each for each in self.record.headers if each[0] not in (REPLAYS, *_SAID)]
+        return (*own, (REPLAYS, str(self.replays + 1).encode()))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which letters: of these reasons (of all, if there are none), since then, and those that were sent before."""
+
+    reasons: frozenset[str] = frozenset()
+    since_ms: int = 0
+    again: bool = False
+
+    def takes(self, letter: StoredLetter) -> bool:
+        """Whether the letter is one of them."""
+        is_new = self.again or not letter.replays
+        return is_new and letter.time_ms >= self.since_ms and (not self.reasons or letter.reason in self.reasons)
+
+
+@dataclass(slots=True)
+class Found:
+    """What the topics of dead letters hold, by reason: chosen to be sent, sent before, and left for another reason."""
+
+    chosen: list[StoredLetter] = field(default_factory=list)
+    sent_before: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+
+    def by_reason(self) -> Counter[str]:
+        """The chosen ones."""
+        return Counter(letter.reason for letter in self.chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was sent, and of that what was refused again, by reason; is_served: whether a router runs."""
+
+    found: Found
+    refused: Counter[str] = field(default_factory=Counter)
+    waiting: int = 0
+    is_served: bool = True
+
+
+class Replay:
+    """One run of the command."""
+
+    def __init__(self, log: Log[bytes], topics: Topics, choice: Choice) -> None:
+        self._log = log
+        self._topics = topics
+        self._choice = choice
+
+    def found(self) -> Found:
+        """The letters of all inputs that producers feed. Raises LogUnavailable."""
+        found = Found()
+        for number, topic in enumerate(self._topics.inputs):
+            letters = self._topics.dead_letters(number)
+            if topic in self._topics.fed and self._log.partitions(letters.topic):
+                self._sort(found, letters, topic)
+        return found
+
+    def _sort(self, found: Found, source: LogPartition, topic: str) -> None:
+        records = records_between(self._log, source, self._log.bounds(source).earliest)
+        sent = {offset for record in records for offset in _sent(record)}
+        for letter in [StoredLetter.of(record, topic) for record in records if _is_letter(record)]:
+            if letter.record.offset in sent:
+                found.sent_before[letter.reason] += 1
+            elif self._choice.takes(letter):
+                found.chosen.append(letter)
+            else:
+                found.left[letter.reason] += 1
+
+    def run(self, say: Callable[[str], None]) -> Sent:
+        """Send the chosen letters again, and wait for what becomes of them. Raises Fenced where a second one began."""
+        writer = self._log.writer(transactional_id(self._topics.query, REPLAY))
+        try:
+            found = self.found()  # after the writer was registered: no earlier command sends any more
+            passage, begin = Passage(self._log, self._topics), self._ends(found)
+            for first in range(0, len(found.chosen), TRANSACTION_LETTERS):
+                self._send(writer, found.chosen[first : first + TRANSACTION_LETTERS])
+        finally:
+            writer.close()
+        if not found.chosen:
+            return Sent(found)
+        return self._outcome(found, begin, passage.outcome(self._parts(found, begin), PATIENCE_S, say))
+
+    def _send(self, writer: LogWriter[bytes], letters: Sequence[StoredLetter]) -> None:
+        sent: dict[LogPartition, list[int]] = {}
+        for letter in letters:
+            row = letter.record
+            writer.append(letter.source, row.value, letter.row_headers(), letter.row_time_ms, key=row.key)
+            sent.setdefault(row.input, []).append(row.offset)
+        for source, offsets in sent.items():
+            writer.append(source, orjson.dumps(offsets), ((REPLAYED, b"offsets"),))
+        writer.flush(FLUSH_S)
+
+    def _ends(self, found: Found) -> dict[LogPartition, int]:
+        """Of the partitions that get rows, and of the letters', where they end."""
+        involved = {each for letter in found.chosen for each in (letter.source, letter.record.input)}
+        return {source: self._log.end(source) for source in involved}
+
+    def _parts(self, found: Found, begin: Mapping[LogPartition, int]) -> list[SentPart]:
+        """What was sent, by partition: at its end stand offsets without rows, as transactions leave them."""
+        parts = []
+        for source, rows in Counter(letter.source for letter in found.chosen).items():
+            behind = self._log.end(source) - begin[source] - rows
+            number = self._topics.inputs.index(source.topic)
+            parts.append(SentPart(source, number, begin[source], [1] * rows + [0] * behind))
+        return parts
+
+    def _outcome(self, found: Found, begin: Mapping[LogPartition, int], outcome: Outcome) -> Sent:
+        """With the letters that came since of rows that were sent again."""
+        again = (
+            StoredLetter.of(record, topic)
+            for source, topic in {(letter.record.input, letter.source.topic) for letter in found.chosen}
+            for record in records_between(self._log, source, begin[source])
+            if _is_letter(record)
+        )
+        refused = Counter(letter.reason for letter in again if letter.replays)
+        return Sent(found, refused, outcome.waiting, outcome.is_served)
+
+
+def _is_letter(record: LogRecord[bytes]) -> bool:
+    return all(name != REPLAYED for name, _ in record.headers)
+
+
+def _sent(record: LogRecord[bytes]) -> list[int]:
+    return [] if _is_letter(record) else list(orjson.loads(record.value))
+
+
+def sentences(sent: Sent, query: str) -> Iterator[str]:
+    """What to say at the end; query: its file, and where its Kafka is, as a command names them."""
+    found = sent.found
+    yield f"{len(found.chosen):,} rows sent again{_named(found.by_reason())}"
+    if found.chosen and not sent.is_served:
+        yield f"nobody has taken them yet: no service runs this query; start it with `spojoin up {query}`"
+    elif found.chosen:
+        waiting = f", {sent.waiting:,} not taken yet" if sent.waiting else ""
+        yield f"{sent.refused.total():,} refused again{_named(sent.refused)}{waiting}"
+    yield from left(found)
+
+
+def would_be_sent(found: Found) -> str:
+    """What `--dry-run` says of the chosen ones."""
+    return f"{len(found.chosen):,} rows would be sent again{_named(found.by_reason())}"
+
+
+def left(found: Found) -> Iterator[str]:
+    """What was not chosen."""
+    if found.sent_before:
+        yield f"{found.sent_before.total():,} were sent before{_named(found.sent_before)}"
+    if found.left:
+        yield f"{found.left.total():,} left{_named(found.left)}"
+
+
+def _named(reasons: Counter[str]) -> str:
+    named = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items()))
+    return f": {named}" if named else ""

@@ -1,0 +1,65 @@
+"""Rows that came too late are taken when they are sent again to a query with a larger lateness: each once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+
+from spojoin.local.cluster import LocalCluster
+from spojoin.ports.interfaces import LogPartition
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from tests.support.served import PATIENCE_S, Served, send, served
+
+QUERY = """
+name: replayed
+streams: {s: {schema: {id: long, at: timestamp}, time: at}}
+lateness: %s
+sql: >
+  SELECT l.id, r.id AS other FROM s AS l JOIN s AS r
+  ON l.id < r.id AND r.at BETWEEN l.at AND l.at + INTERVAL '30 s'
+"""
+#: Of each row; None of one that is no row.
+SECONDS = (10, 50, 12, 20, None, 55)
+
+
+def command(running: Served, cluster: LocalCluster, *options: str) -> list[str]:
+    environment = {**os.environ, "SPOJOIN_INPUT_TOPICS": orjson.dumps(dict(running.topics)).decode()}
+    call = [sys.executable, "-m", "spojoin", "replay-dead-letters", str(running.query_file), *options]
+    call += ["--bootstrap", cluster.broker.bootstrap]
+    done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_late_rows_are_taken_once(cluster: LocalCluster, tmp_path: Path) -> None:
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+    log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
+    options = {"columns": ("id", "other"), "packing": "together"}
+    with served(cluster, folders[0], QUERY % "1 s", 1, {}, **options) as running:
+        source = LogPartition(running.topics["s"], 0)
+        letters = LogPartition(f"{source.topic}.dlq", 0)
+        writer = log.writer()
+        for number, second in enumerate(SECONDS):
+            row = b"{" if second is None else orjson.dumps({"id": number, "at": f"2026-01-01T00:00:{second}Z"})
+            writer.append(source, row, key=b"%d" % number)
+        writer.flush(30)
+        running.until(lambda: log.partitions(letters.topic) > 0 and log.end(letters) >= 3, lambda: "no letters")
+        assert command(running, cluster, "--dry-run") == ["3 rows would be sent again: 2 late, 1 malformed"]
+    with served(cluster, folders[1], QUERY % "5 min", 1, {"replace": "true"}, **options) as running:
+        said = command(running, cluster, "--reason", "late")
+        assert said[:2] == ["2 rows sent again: 2 late", "0 refused again"], said
+        assert command(running, cluster, "--reason", "late")[0] == "0 rows sent again"
+        said = command(running, cluster)
+        assert said[:2] == ["1 rows sent again: 1 malformed", "1 refused again: 1 malformed"], said
+        assert command(running, cluster)[0] == "0 rows sent again"
+        assert send(running, cluster, "--end").returncode == 0
+        pairs = [(0, 2), (0, 3), (1, 5), (2, 3)]
+        running.until(lambda: len(running.output.rows) >= len(pairs), lambda: str(running.output.rows))
+    assert sorted(running.output.rows) == pairs
+    log.close()
