@@ -10,13 +10,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import orjson
 
 from spojoin.cli.taken import Outcome, Passage, SentPart, records_between
+from spojoin.cli.topics import current_generation, kafka_of
+from spojoin.local.reachable import check_kafka_takes
 from spojoin.ports.interfaces import Log, LogPartition, LogRecord, LogWriter
+from spojoin.ports.kafka import KafkaLog
 from spojoin.protocol.access import transactional_id
 from spojoin.protocol.topology import REPLAYED, REPLAYS
+from spojoin.query.load import load_query
+from spojoin.runtime.settings import load_settings
 from spojoin.runtime.topics import Topics
 from spojoin.wire.records import MessageHeaders
 
@@ -30,7 +36,7 @@ _SAID = (
 )
 #: Letters in a transaction.
 TRANSACTION_LETTERS = 500
-FLUSH_S, PATIENCE_S = 30.0, 60.0
+FLUSH_S, PATIENCE_S = 30.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class StoredLetter:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LetterChoice:
     """Which letters: of these reasons (of all, if there are none), since then, and those that were sent before."""
 
     reasons: frozenset[str] = frozenset()
@@ -81,7 +87,7 @@ class Choice:
 
 
 @dataclass(slots=True)
-class Found:
+class FoundLetters:
     """What the topics of dead letters hold, by reason: chosen to be sent, sent before, and left for another reason."""
 
     chosen: list[StoredLetter] = field(default_factory=list)
@@ -94,10 +100,10 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentAgain:
     """What was sent, and of that what was refused again, by reason; is_served: whether a router runs."""
 
-    found: Found
+    found: FoundLetters
     refused: Counter[str] = field(default_factory=Counter)
     waiting: int = 0
     is_served: bool = True
@@ -106,21 +112,21 @@ class Sent:
 class Replay:
     """One run of the command."""
 
-    def __init__(self, log: Log[bytes], topics: Topics, choice: Choice) -> None:
+    def __init__(self, log: Log[bytes], topics: Topics, choice: LetterChoice) -> None:
         self._log = log
         self._topics = topics
         self._choice = choice
 
-    def found(self) -> Found:
+    def found(self) -> FoundLetters:
         """The letters of all inputs that producers feed. Raises LogUnavailable."""
-        found = Found()
+        found = FoundLetters()
         for number, topic in enumerate(self._topics.inputs):
             letters = self._topics.dead_letters(number)
             if topic in self._topics.fed and self._log.partitions(letters.topic):
                 self._sort(found, letters, topic)
         return found
 
-    def _sort(self, found: Found, source: LogPartition, topic: str) -> None:
+    def _sort(self, found: FoundLetters, source: LogPartition, topic: str) -> None:
         records = records_between(self._log, source, self._log.bounds(source).earliest)
         sent = {offset for record in records for offset in _sent(record)}
         for letter in [StoredLetter.of(record, topic) for record in records if _is_letter(record)]:
@@ -131,7 +137,7 @@ class Replay:
             else:
                 found.left[letter.reason] += 1
 
-    def run(self, say: Callable[[str], None]) -> Sent:
+    def run(self, say: Callable[[str], None]) -> SentAgain:
         """Send the chosen letters again, and wait for what becomes of them. Raises Fenced where a second one began."""
         writer = self._log.writer(transactional_id(self._topics.query, REPLAY))
         try:
@@ -142,7 +148,7 @@ class Replay:
         finally:
             writer.close()
         if not found.chosen:
-            return Sent(found)
+            return SentAgain(found)
         return self._outcome(found, begin, passage.outcome(self._parts(found, begin), PATIENCE_S, say))
 
     def _send(self, writer: LogWriter[bytes], letters: Sequence[StoredLetter]) -> None:
@@ -155,12 +161,12 @@ class Replay:
             writer.append(source, orjson.dumps(offsets), ((REPLAYED, b"offsets"),))
         writer.flush(FLUSH_S)
 
-    def _ends(self, found: Found) -> dict[LogPartition, int]:
+    def _ends(self, found: FoundLetters) -> dict[LogPartition, int]:
         """Of the partitions that get rows, and of the letters', where they end."""
         involved = {each for letter in found.chosen for each in (letter.source, letter.record.input)}
         return {source: self._log.end(source) for source in involved}
 
-    def _parts(self, found: Found, begin: Mapping[LogPartition, int]) -> list[SentPart]:
+    def _parts(self, found: FoundLetters, begin: Mapping[LogPartition, int]) -> list[SentPart]:
         """What was sent, by partition: at its end stand offsets without rows, as transactions leave them."""
         parts = []
         for source, rows in Counter(letter.source for letter in found.chosen).items():
@@ -169,7 +175,7 @@ class Replay:
             parts.append(SentPart(source, number, begin[source], [1] * rows + [0] * behind))
         return parts
 
-    def _outcome(self, found: Found, begin: Mapping[LogPartition, int], outcome: Outcome) -> Sent:
+    def _outcome(self, found: FoundLetters, begin: Mapping[LogPartition, int], outcome: Outcome) -> SentAgain:
         """With the letters that came since of rows that were sent again."""
         again = (
             StoredLetter.of(record, topic)
@@ -178,7 +184,7 @@ class Replay:
             if _is_letter(record)
         )
         refused = Counter(letter.reason for letter in again if letter.replays)
-        return Sent(found, refused, outcome.waiting, outcome.is_served)
+        return SentAgain(found, refused, outcome.waiting, outcome.is_served)
 
 
 def _is_letter(record: LogRecord[bytes]) -> bool:
@@ -189,24 +195,43 @@ def _sent(record: LogRecord[bytes]) -> list[int]:
     return [] if _is_letter(record) else list(orjson.loads(record.value))
 
 
-def sentences(sent: Sent, query: str) -> Iterator[str]:
+def sentences(sent: SentAgain, query: str) -> Iterator[str]:
     """What to say at the end; query: its file, and where its Kafka is, as a command names them."""
     found = sent.found
     yield f"{len(found.chosen):,} rows sent again{_named(found.by_reason())}"
     if found.chosen and not sent.is_served:
         yield f"nobody has taken them yet: no service runs this query; start it with `spojoin up {query}`"
     elif found.chosen:
-        waiting = f", {sent.waiting:,} not taken yet" if sent.waiting else ""
+        waiting = (
+            f", {sent.waiting:,} still wait, for later rows of event time or for the services" if sent.waiting else ""
+        )
         yield f"{sent.refused.total():,} refused again{_named(sent.refused)}{waiting}"
     yield from left(found)
 
 
-def would_be_sent(found: Found) -> str:
+def replayed(query_file: Path, bootstrap: str, chosen: tuple[frozenset[str], int, bool], *, is_dry: bool) -> list[str]:
+    """The command: sends a query's letters again, or only looks at them, and says what became of them."""
+    settings = load_settings(query_file=query_file, bootstrap_servers=bootstrap)
+    query = load_query(query_file)
+    check_kafka_takes(bootstrap, settings.kafka_properties())
+    log = KafkaLog(kafka_of(settings))
+    try:
+        topics = Topics.of(query, settings.workers_max, settings.input_topics, current_generation(log, query.name))
+        replay = Replay(log, topics, LetterChoice(*chosen))
+        if is_dry:
+            found = replay.found()
+            return [would_be_sent(found), *left(found)]
+        return [*sentences(replay.run(lambda _: None), f"{query_file} --bootstrap {bootstrap}")]
+    finally:
+        log.close()
+
+
+def would_be_sent(found: FoundLetters) -> str:
     """What `--dry-run` says of the chosen ones."""
     return f"{len(found.chosen):,} rows would be sent again{_named(found.by_reason())}"
 
 
-def left(found: Found) -> Iterator[str]:
+def left(found: FoundLetters) -> Iterator[str]:
     """What was not chosen."""
     if found.sent_before:
         yield f"{found.sent_before.total():,} were sent before{_named(found.sent_before)}"

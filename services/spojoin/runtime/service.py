@@ -93,6 +93,7 @@ def run(roles: Sequence[Role], settings: Settings) -> int:
     0: ended as asked; 2: settings or query are wrong; 3: a record or the log is unusable; 4: another instance of the
     role has taken over. The reason is the last line on stderr.
     """
+    log_lines.begin_process(group_name(roles))
     if roles[0] in (Role.PREDICTOR, Role.CONTROLLER):
         return int(_room(roles[0]).serve(settings))
     if len(roles) > 1 and tuple(roles) not in parse_packing(settings.packing).groups:

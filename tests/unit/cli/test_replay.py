@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from spojoin.cli.replay import Choice, Replay, sentences, would_be_sent
+from spojoin.cli.replay import LetterChoice, Replay, sentences, would_be_sent
 from spojoin.errors import Fenced
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
@@ -36,7 +36,7 @@ class World:
         writer.append(LogPartition(f"{topic}.dlq", 0), value, headers, 1_000, key=b"k")
 
     def replay(self, *reasons, **choice):
-        return Replay(self.log, TOPICS, Choice(frozenset(reasons), **choice))
+        return Replay(self.log, TOPICS, LetterChoice(frozenset(reasons), **choice))
 
     def rows(self, topic="in.s", partition=0):
         return self.log.records(LogPartition(topic, partition))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -43,32 +43,9 @@ def replay_dead_letters(options: ReplayOptions) -> None:
         spojoin replay-dead-letters query.yaml --reason late --since 2026-11-27T08:00:00
     """
     with one_sentence(is_debug=options.debug):
-        from datetime import UTC
+        from spojoin.cli.replay import replayed
 
-        from spojoin.cli.replay import Choice, Replay, left, sentences, would_be_sent
-        from spojoin.cli.topics import current_generation, kafka_of
-        from spojoin.local.reachable import check_kafka_takes
-        from spojoin.ports.kafka import KafkaLog
-        from spojoin.query.load import load_query
-        from spojoin.runtime.settings import load_settings
-        from spojoin.runtime.topics import Topics
-
-        settings = load_settings(query_file=options.query, bootstrap_servers=options.bootstrap)
-        query = load_query(options.query)
-        check_kafka_takes(options.bootstrap, settings.kafka_properties())
         since_ms = 0 if options.since is None else int(options.since.replace(tzinfo=UTC).timestamp() * 1000)
-        log = KafkaLog(kafka_of(settings))
-        try:
-            generation = current_generation(log, query.name)
-            topics = Topics.of(query, settings.workers_max, settings.input_topics, generation)
-            replay = Replay(log, topics, Choice(frozenset(options.reason or ()), since_ms, options.again))
-            if options.dry_run:
-                found = replay.found()
-                lines = [would_be_sent(found), *left(found)]
-            else:
-                sent = replay.run(lambda text: typer.echo(text, err=True))
-                lines = [*sentences(sent, f"{options.query} --bootstrap {options.bootstrap}")]
-        finally:
-            log.close()
-        for line in lines:
+        chosen = frozenset(options.reason or ()), since_ms, options.again
+        for line in replayed(options.query, options.bootstrap, chosen, is_dry=options.dry_run):
             typer.echo(line)

@@ -31,7 +31,7 @@ def serve(settings: Settings) -> int:
 def _serve(settings: Settings) -> None:
     found = given(settings)
     credentials(settings.kafka_properties())
-    log_lines.configure(settings.log_level, SERVICE, query.name)
+    log_lines.configure(settings.log_level, SERVICE, found.query.name)
     quiet_faust()
     os.nice(NICENESS)
     with ExitStack() as stack:
