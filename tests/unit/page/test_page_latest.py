@@ -10,7 +10,7 @@ from pyroaring import BitMap64
 
 from spojoin.errors import WireError
 from spojoin.model import Output
-from spojoin.page.latest import ROWS, TEXT_MAX, VALUE_MAX, letter_of, readable, result_rows, rows_of
+from spojoin.page.latest import ROWS, TEXT_MAX, VALUE_MAX, letters_of, readable, result_rows, rows_of
 from spojoin.page.tail import DEPTH_MAX, TopicTail
 from spojoin.page.watch import LogWatch
 from spojoin.ports.interfaces import LogPartition, LogRecord, LogUnavailable
@@ -143,7 +143,7 @@ def test_cells_are_short_texts_and_the_latest_comes_first():
 def test_a_dead_letter_shows_its_reason_and_place():
     world = World()
     append_letter(world.log, b'{"draw": "much"}' + b" " * 9_000)
-    letter = letter_of(world.log.records(LETTERS)[0])
+    (letter,) = letters_of(world.log.records(LETTERS)[0])
     assert (letter.reason, letter.detail) == ("type", "draw is 'much', expected a double")
     assert letter.place == "offset 41 of in.readings[3]"
     assert letter.value.startswith('{"draw": "much"}')
@@ -168,7 +168,7 @@ def test_bytes_are_readable(value, shown):
 def test_a_sentence_that_quotes_bytes_is_readable():
     world = World()
     append_letter(world.log, b"x", detail="got 1: A\x00\x1b[2J")
-    assert letter_of(world.log.records(LETTERS)[0]).detail == r"got 1: A\x00\x1b[2J"
+    assert letters_of(world.log.records(LETTERS)[0])[0].detail == r"got 1: A\x00\x1b[2J"
 
 
 def test_a_long_text_is_text_wherever_it_is_cut():
