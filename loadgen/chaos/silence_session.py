@@ -114,15 +114,20 @@ def _under_load(
             _drain(loaded, console)
         rows = join.window + loop.rows
         console.print(f"all faults are over; {rows:,} rows were sent; recomputing some", highlight=False)
-        recomputed, wrong = sample.recompute(join, rows)
-        exactness = Exactness(
-            rows,
-            listener.tuples,
-            recomputed,
-            listener.wrong + len(wrong),
-            [*listener.differences, *(f"tuple {seq} has other counts than the definition" for seq in wrong[:10])],
-        )
+        exactness = _exactness(join, rows, listener, sample)
     return SilenceOutcome(_about(asked, listener), asked.standbys, run.usual_ms, run.found, exactness)
+
+
+def _exactness(join: TiedJoin, rows: int, listener: ResultListener, sample: SampledAnswers) -> Exactness:
+    """What came out against the definition, for all rows by counts and for some by recomputing."""
+    recomputed, wrong = sample.recompute(join, rows)
+    return Exactness(
+        rows,
+        listener.tuples,
+        recomputed,
+        listener.wrong + len(wrong),
+        [*listener.differences, *(f"tuple {seq} has other counts than the definition" for seq in wrong[:10])],
+    )
 
 
 def _counts(asked: SilenceOptions) -> StrikeCounts:

@@ -31,7 +31,7 @@ class Admin:
 
     def list_topics(self, _topic: str | None, timeout: float) -> SimpleNamespace:
         assert timeout > 0
-        return SimpleNamespace(topics={"t": SimpleNamespace(partitions={0: None}, error=None)})
+        return SimpleNamespace(topics={"t": SimpleNamespace(partitions={0: SimpleNamespace(replicas=[1])}, error=None)})
 
 
 class LostAdmin:
