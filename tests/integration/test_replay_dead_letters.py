@@ -1,4 +1,4 @@
-"""Rows that came too late are sent again to a query with a larger lateness, which doesn't refuse them: each once."""
+"""Rows that came too late are sent again to a query with a larger lateness, which answers them: each is sent once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
 
 from spojoin.local.cluster import LocalCluster
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.protocol.topology import Topic, topic_name
 from tests.support.served import PATIENCE_S, Served, served
 
 QUERY = """
@@ -24,6 +26,9 @@ sql: >
 """
 #: Of each row; None of one that is no row.
 SECONDS = (10, 50, 12, 20, None, 55)
+#: What the second query answers: rows 2 and 3 as they were sent again, and the last, to which event time had not come.
+#: Rows 2 and 3 as they first came are in its windows, without an answer of their own.
+ANSWERS = [(0, 2), (0, 3), (1, 5), (2, 3), (2, 3)]
 
 
 def command(running: Served, cluster: LocalCluster, *options: str) -> list[str]:
@@ -35,7 +40,21 @@ def command(running: Served, cluster: LocalCluster, *options: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_late_rows_are_sent_once_and_wait_with_others(cluster: LocalCluster, tmp_path: Path) -> None:
+def answers(log: KafkaLog, running: Served) -> list[tuple[int, int]]:
+    """The pairs of the second query."""
+    results, reader = LogPartition(topic_name(running.query.name, Topic.RESULTS), 0), log.reader()
+    reader.open(results, 0)
+    found: list[tuple[int, int]] = []
+    while not reader.at_end(results):
+        for record in reader.poll(100, 1.0):
+            if dict(record.headers).get("spojoin-generation") == b"2" and record.value:
+                table = pa.ipc.open_stream(record.value).read_all()
+                found += zip(table["id"].to_pylist(), table["other"].to_pylist(), strict=True)
+    reader.close()
+    return found
+
+
+def test_late_rows_are_sent_once_and_answered_with_others(cluster: LocalCluster, tmp_path: Path) -> None:
     folders = [tmp_path / "first", tmp_path / "second"]
     for folder in folders:
         folder.mkdir()
@@ -58,4 +77,8 @@ def test_late_rows_are_sent_once_and_wait_with_others(cluster: LocalCluster, tmp
         assert command(running, cluster, "--reason", "late")[0] == "0 rows sent again"
         assert command(running, cluster)[0] == "1 rows sent again: 1 malformed"
         assert command(running, cluster)[:2] == ["0 rows sent again", "3 were sent before: 2 late, 1 malformed"]
+        writer.append(source, orjson.dumps({"id": 99, "at": "2026-01-01T00:10:00Z"}))
+        writer.flush(30)
+        running.until(lambda: len(answers(log, running)) >= len(ANSWERS), lambda: f"answered: {answers(log, running)}")
+        assert sorted(answers(log, running)) == ANSWERS
     log.close()
