@@ -34,7 +34,7 @@ from spojoin.simulate.packs import members_of, posts_of
 from spojoin.simulate.process import Post, Process
 from spojoin.simulate.scenario import Scenario, for_router, parse
 from spojoin.wire.codec import decode, encode
-from spojoin.wire.records import Batch, DeadLetter, HotKeys, Presence, Record, Run, WorkerCount
+from spojoin.wire.records import Batch, DeadLetter, HotKeys, Presence, Record, Result, Run, WorkerCount
 
 #: A seed takes some 5,000 steps; one that needs 40 times as many makes no progress.
 STEPS_MAX = 200_000
@@ -232,7 +232,7 @@ class World:
     # -- what lands in the log
 
     def _landed(self, target: Target, record: Record) -> Record:
-        if not isinstance(record, Presence) or self._is_news(record) or self._held:
+        if self._is_news(record) or self._held:
             self._progress += 1
         if self.scenario.faults.encode:
             record = decode(encode(record))
@@ -247,11 +247,15 @@ class World:
             self.dead.append(record)
         return record
 
-    def _is_news(self, presence: Presence) -> bool:
-        """Whether somebody takes a seat; beats alone are no progress."""
-        known = self._terms.get(presence.service, 0)
-        self._terms[presence.service] = max(known, presence.term)
-        return presence.speaks and presence.term > known
+    def _is_news(self, record: Record) -> bool:
+        """Whether a record is progress: of beats only who takes a seat, of results not the position said again (P9)."""
+        if isinstance(record, Result):
+            return record.is_last or record.end > record.begin
+        if not isinstance(record, Presence):
+            return True
+        known = self._terms.get(record.service, 0)
+        self._terms[record.service] = max(known, record.term)
+        return record.speaks and record.term > known
 
     def _note_batch(self, target: Target, batch: Batch) -> None:
         partition = id(self.log), target[1]
