@@ -48,7 +48,7 @@ def test_config_maps_and_secrets_are_mounted_read_only(example):
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_query_is_where_its_variable_or_its_argument_says(example):
     found = manifests(example)
-    by_name = {each["metadata"]["name"]: each["data"] for each in of_kind("ConfigMap", found)}
+    by_name = {each["metadata"]["name"]: each.get("data", {}) for each in of_kind("ConfigMap", found)}
     for component, pod in pods(found).items():
         if component in SERVERS:
             continue

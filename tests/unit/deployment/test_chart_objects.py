@@ -49,7 +49,7 @@ MORE = {
     },
 }
 #: Topics' objects are named by the topic; a name that Kubernetes doesn't allow ends in a digest.
-TOPICS = "batches control frames generations matches partials plan presence results runs"
+TOPICS = "batches control frames generations matches partials plan results runs"
 MORE["operators"]["KafkaTopic"] = [
     *(f".nearby.{topic}" for topic in TOPICS.split()),
     ".in.drop-offs.dlq-b6d94dfe",
@@ -107,7 +107,11 @@ def test_all_objects_are_in_the_releases_namespace(example):
         ("page.enabled=false", {"Deployment-page", "NetworkPolicy-page", "Service-page"}),
         (
             "controller.enabled=false",
-            {f"{kind}-controller" for kind in ("Deployment", "NetworkPolicy", "Role", "RoleBinding", "ServiceAccount")},
+            {"ConfigMap-pojoin"}
+            | {
+                f"{kind}-controller"
+                for kind in ("Deployment", "NetworkPolicy", "Role", "RoleBinding", "ServiceAccount")
+            },
         ),
         ("podDisruptionBudget.enabled=false", {f"PodDisruptionBudget-{name}" for name in BUDGETED.split()}),
         ("serviceAccount.create=false", {"ServiceAccount"}),

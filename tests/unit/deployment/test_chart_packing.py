@@ -96,7 +96,8 @@ def test_a_lean_release_requests_little():
         ("router+sink", (), True),
         ("router+sink", ("controller.enabled=false",), False),
         ("mutable+pojoin", (), False),
-        ("router+pojoin", (), True),
+        ("router+pojoin", (), False),
+        ("router+mutable", (), True),
     ],
 )
 def test_a_controller_runs_where_pods_are_numbered(packing, settings, wanted):

@@ -58,7 +58,7 @@ class Log:
         self.read = 0
 
     def router(self, number, keep=0):
-        """A router that has claimed the log, without the first `keep` records: they are trimmed."""
+        """A router that has claimed the log, without the first `keep` records: no window needs them."""
         router = RouterMachine(
             self.query, START, RouterConfig(f"r{number}", 2, frame_tuples=4, credits_frames=UNLIMITED)
         )
@@ -102,12 +102,12 @@ def test_frames_carry_no_guidance_until_enough_is_counted_and_then_always_the_sa
 
 
 def test_a_successor_takes_the_guidance_of_the_log():
-    log = Log()
+    log = Log(parse_query(TEXT.replace("'100'", "'4'") + "layout: {name: hp, calibration: 10}\n"))
     first = log.router(0)
     for i in range(4):
         log.feed(first, 0, 4 * i, [7, 7, 8, 9])
     known = log.frames()[-1].guidance.frequencies
-    log.feed(log.router(1, keep=len(log.records) - 1), 0, 16, [1, 1, 1, 1])
+    log.feed(log.router(1, keep=len(log.records) - 2), 0, 16, [1, 1, 1, 1])
     assert log.frames()[-1].guidance.frequencies is known
 
 
