@@ -205,7 +205,9 @@ def under_losses(running: Served, cluster: LocalCluster, workers: int, due: int)
 def lose_each(running: Served, cluster: LocalCluster, workers: int, stop: threading.Event) -> None:
     """SIGKILL for every service, a second apart, and another number of workers each time; then Kafka's and Redis's."""
     control = LogPartition(topic_name(running.query.name, Topic.CONTROL), 0)
-    writer = KafkaLog(KafkaConfig(cluster.broker.bootstrap)).writer()
+    log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
+    log.create_topics({control.topic: 1})  # as a controller does, which isn't here
+    writer = log.writer()
     for version, service in enumerate(running.services):
         if stop.wait(1.0):
             break
@@ -213,6 +215,7 @@ def lose_each(running: Served, cluster: LocalCluster, workers: int, stop: thread
         writer.append(control, encode(WorkerCount(1 + version, 1 + version % workers)))
         writer.flush(30.0)
     writer.close()
+    log.close()
     cluster.redis.kill()
     cluster.broker.kill()
     cluster.broker.start()

@@ -108,8 +108,17 @@ def test_commands_end_with_the_sentence(command, elsewhere, folder, request):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def checked(folder, bootstrap, **kafka):
-    call = [sys.executable, "-m", "spojoin", "validate", str(folder / "query.yaml"), "--deployed", "--running"]
+def checked(folder, bootstrap, *options, **kafka):
+    call = [
+        sys.executable,
+        "-m",
+        "spojoin",
+        "validate",
+        str(folder / "query.yaml"),
+        "--deployed",
+        "--running",
+        *options,
+    ]
     settings = {"SPOJOIN_BOOTSTRAP_SERVERS": bootstrap, "SPOJOIN_KAFKA": json.dumps(kafka)}
     environment = {**os.environ, **settings}
     done = subprocess.run(call, capture_output=True, text=True, timeout=COMMAND_S, check=False, env=environment)
@@ -132,9 +141,11 @@ def test_the_check_before_an_installation_refuses_a_kafka_that_cannot_be_used(fo
 
 
 def test_the_check_before_an_installation_lets_kafka_come_later(folder, bootstrap):
-    status, said = checked(folder, f"{LOOPBACK}:{free_port()}")
-    assert status == 0
-    assert "connection refused" in said
+    nobody = f"{LOOPBACK}:{free_port()}"
+    for options, ends in (([], 2), (["--coming"], 0)):
+        status, said = checked(folder, nobody, *options)
+        assert status == ends
+        assert "connection refused" in said.lower()
     status, said = checked(folder, bootstrap)
     assert (status, "connection refused" in said) == (0, False)
 

@@ -43,10 +43,13 @@ class ClientReports:
     def hear(self, error: KafkaError) -> None:
         """Keep why, the last of each broker."""
         found = _REPORT.match(error.str())
-        if found is None:
+        if found is not None:
+            self._last[found["listener"]] = self._sentence(error, **found.groupdict())
+        elif error.code() in _REFUSED:  # by whom tokens are had: no broker was asked
+            self._last[""] = error.str()
+        else:
             return
         self.is_refused |= error.code() in _REFUSED
-        self._last[found["listener"]] = self._sentence(error, **found.groupdict())
 
     def why(self) -> str | None:
         """The last report of a broker, first those that name a listener of Kafka's own; None where there is none."""
