@@ -35,7 +35,7 @@ from spojoin.wire.results import ResultProgress, progress, takeover_of
 #: The first look at the end of the results, and the factor by which each further one grows.
 LOOK_RECORDS, LOOK_GROWTH = 64, 8
 POLL_RECORDS, POLL_S = 1_000, 0.2
-#: How long services that run are given to hand over by themselves: their router first waits in vain for one to fence it.
+#: How long services that run are given to hand over by themselves: their router first waits for one to fence it.
 HANDOVER_S = ANNOUNCER_MS / 1000 + 10.0
 _NOTHING_BEFORE = Takeover(FIRST_GENERATION + 1, FIRST_GENERATION, {}, (), {})
 

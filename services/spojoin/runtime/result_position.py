@@ -127,7 +127,9 @@ class ResultPositionFollower:
         self._shared = shared
         self._clock = clock
         self._interval_ms = interval_ms
-        self._asked_ms = self._moved_ms = clock.monotonic_ms()
+        self._moved_ms = clock.monotonic_ms()
+        # Asked at once: what this service reports must not take the place of what the store alone knows.
+        self._asked_ms = self._moved_ms - interval_ms
 
     def poll(self) -> ResultPosition | None:
         """The result position, if it has moved since the last call."""
