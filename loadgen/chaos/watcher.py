@@ -25,6 +25,7 @@ from loadgen.load.load_streams import LoadStream
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.model import Query, Stream
 from spojoin.ports.interfaces import Bounds, Log, LogPartition, LogReader, LogRecord
+from spojoin.ports.reading import records_between
 from spojoin.protocol.topology import HEARTBEAT, REPLAYED, Topic, dead_letter_topic, topic_name
 
 POLL_S = 0.1
@@ -135,19 +136,9 @@ def messages_before(log: Log[bytes], bounds: Mapping[LogPartition, Bounds], topi
                 f"{topic}: the first {earliest:,} messages of partition {source.partition} are deleted, so that nobody "
                 f"can say what must come out: start from an empty topic"
             )
-        yield from _read_to(log, source, end)
-
-
-def _read_to(log: Log[bytes], source: LogPartition, end: int) -> Iterator[TopicMessage]:
-    reader = log.reader()
-    try:
-        reader.open(source, 0)
-        while reader.position(source) < end:
-            for record in reader.poll(RECORDS_MAX, POLL_S):
-                if record.offset < end and HEARTBEAT not in dict(record.headers):
-                    yield TopicMessage(source.partition, record.offset, record.value)
-    finally:
-        reader.close()
+        for record in records_between(log, source, 0, end):
+            if HEARTBEAT not in dict(record.headers):
+                yield TopicMessage(source.partition, record.offset, record.value)
 
 
 def messages_sent(

@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 import orjson
-import pyarrow as pa
 
 from spojoin.local.cluster import LocalCluster
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
-from spojoin.protocol.topology import Topic, topic_name
+from tests.support.changing import Results
 from tests.support.served import PATIENCE_S, Served, served
 
 QUERY = """
@@ -38,20 +37,6 @@ def command(running: Served, cluster: LocalCluster, *options: str) -> list[str]:
     done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
-
-
-def answers(log: KafkaLog, running: Served) -> list[tuple[int, int]]:
-    """The pairs of the second query."""
-    results, reader = LogPartition(topic_name(running.query.name, Topic.RESULTS), 0), log.reader()
-    reader.open(results, 0)
-    found: list[tuple[int, int]] = []
-    while not reader.at_end(results):
-        for record in reader.poll(100, 1.0):
-            if dict(record.headers).get("spojoin-generation") == b"2" and record.value:
-                table = pa.ipc.open_stream(record.value).read_all()
-                found += zip(table["id"].to_pylist(), table["other"].to_pylist(), strict=True)
-    reader.close()
-    return found
 
 
 def test_late_rows_are_sent_once_and_answered_with_others(cluster: LocalCluster, tmp_path: Path) -> None:
@@ -79,6 +64,13 @@ def test_late_rows_are_sent_once_and_answered_with_others(cluster: LocalCluster,
         assert command(running, cluster)[:2] == ["0 rows sent again", "3 were sent before: 2 late, 1 malformed"]
         writer.append(source, orjson.dumps({"id": 99, "at": "2026-01-01T00:10:00Z"}))
         writer.flush(30)
-        running.until(lambda: len(answers(log, running)) >= len(ANSWERS), lambda: f"answered: {answers(log, running)}")
-        assert sorted(answers(log, running)) == ANSWERS
+        results = Results(cluster.broker.bootstrap, running.query.name)
+
+        def answers() -> list[tuple[int, ...]]:
+            results.read_on()
+            return sorted(results.rows(2, "id", "other"))
+
+        running.until(lambda: len(answers()) >= len(ANSWERS), lambda: f"answered: {answers()}")
+        assert answers() == ANSWERS
+        results.close()
     log.close()

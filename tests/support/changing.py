@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from spojoin.protocol.topology import HEARTBEAT, SHARED, Topic, input_topic, top
 from spojoin.query.load import load_query
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Frame
+from tests.support.readings import digest
 from tests.support.served import PATIENCE_S, SIZES
 
 PARTITIONS = 3
@@ -190,13 +190,6 @@ def new_pairs(order: Order) -> Iterator[tuple[int, ...]]:
         for left, right in sorted(pairs):
             seqs = (order.first + n for n in (int(at), left, right))
             yield *seqs, int(rows[left]), int(rows[right])
-
-
-def digest(rows: Iterable[tuple]) -> str:
-    sha = hashlib.sha256()
-    for row in rows:
-        sha.update(b"%s\n" % " ".join(map(str, row)).encode())
-    return sha.hexdigest()
 
 
 # -- the stage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import orjson
@@ -44,10 +44,10 @@ def columns() -> tuple[np.ndarray, np.ndarray]:
     return rng.integers(0, DOMAIN, TUPLES) / 4, rng.integers(0, DOMAIN, TUPLES)
 
 
-def digest(rows: Iterator[tuple[int, ...]]) -> str:
+def digest(rows: Iterable[tuple[int, ...]]) -> str:
     sha = hashlib.sha256()
     for row in rows:
-        sha.update(b"%d %d %d %d\n" % row)
+        sha.update(b"%s\n" % " ".join(map(str, row)).encode())
     return sha.hexdigest()
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from spojoin.model import EmitOn, Order, Query
 from spojoin.ports.interfaces import Log, LogPartition, LogRecord
+from spojoin.ports.reading import records_between
 from spojoin.protocol.topology import ENDED, HEARTBEAT
 from spojoin.roles.router.parse import Reading, parse
 from spojoin.runtime.topics import Topics
 
 FLUSH_TIMEOUT_S = 60.0
-RECORDS_MAX, POLL_S = 100, 0.5
 #: The last offsets of a partition that are looked at first; where they hold no record, FURTHER times as many.
 TAIL, FURTHER = 4, 16
 
@@ -124,12 +124,6 @@ def _last(log: Log[bytes], source: LogPartition) -> list[LogRecord[bytes]]:
     bounds, back = log.bounds(source), TAIL
     found: list[LogRecord[bytes]] = []
     while not found and bounds.earliest < bounds.end and back // FURTHER < bounds.end - bounds.earliest:
-        reader = log.reader()
-        try:
-            reader.open(source, max(bounds.earliest, bounds.end - back))
-            while reader.position(source) < bounds.end:
-                found += reader.poll(RECORDS_MAX, POLL_S)
-        finally:
-            reader.close()
+        found += records_between(log, source, max(bounds.earliest, bounds.end - back), bounds.end)
         back *= FURTHER
     return found

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 
-from spojoin.cli.taken import Outcome, Passage, SentPart, records_between
+from spojoin.cli.taken import Outcome, Passage, SentPart
 from spojoin.cli.topics import current_generation, kafka_of
 from spojoin.local.reachable import check_kafka_takes
 from spojoin.ports.interfaces import Log, LogPartition, LogRecord, LogWriter
 from spojoin.ports.kafka import KafkaLog
+from spojoin.ports.reading import records_between
 from spojoin.protocol.access import transactional_id
-from spojoin.protocol.topology import REPLAYED, REPLAYS
+from spojoin.protocol.topology import LETTER_SAYS, REPLAYED, REPLAYS
 from spojoin.query.load import load_query
 from spojoin.runtime.settings import load_settings
 from spojoin.runtime.topics import Topics
@@ -29,11 +31,6 @@ from spojoin.wire.records import MessageHeaders
 #: The service whose transactional id the command writes with: a second command ends the first.
 REPLAY = "replay"
 _PREFIX = "spojoin-"
-#: What the router adds to a message's own headers.
-_SAID = (
-    *(f"{_PREFIX}{name}" for name in ("reason", "detail")),
-    *(f"{_PREFIX}source-{name}" for name in ("topic", "partition", "offset", "row", "timestamp-ms")),
-)
 #: Letters in a transaction.
 TRANSACTION_LETTERS = 500
 FLUSH_S, PATIENCE_S = 30.0, 10.0
@@ -68,7 +65,7 @@ class StoredLetter:
 
     def row_headers(self) -> MessageHeaders:
         """The message's own headers, and how often it was sent again by now."""
-        own = [each for each in self.record.headers if each[0] not in (REPLAYS, *_SAID)]
+        own = [each for each in self.record.headers if each[0] not in (REPLAYS, *LETTER_SAYS)]
         return (*own, (REPLAYS, str(self.replays + 1).encode()))
 
 
@@ -127,7 +124,8 @@ class Replay:
         return found
 
     def _sort(self, found: FoundLetters, source: LogPartition, topic: str) -> None:
-        records = records_between(self._log, source, self._log.bounds(source).earliest)
+        bounds = self._log.bounds(source)
+        records = [*records_between(self._log, source, bounds.earliest, bounds.end)]
         sent = {offset for record in records for offset in _sent(record)}
         for letter in [StoredLetter.of(record, topic) for record in records if _is_letter(record)]:
             if letter.record.offset in sent:
@@ -180,7 +178,7 @@ class Replay:
         again = (
             StoredLetter.of(record, topic)
             for source, topic in {(letter.record.input, letter.source.topic) for letter in found.chosen}
-            for record in records_between(self._log, source, begin[source])
+            for record in records_between(self._log, source, begin[source], self._log.end(source))
             if _is_letter(record)
         )
         refused = Counter(letter.reason for letter in again if letter.replays)
@@ -214,16 +212,13 @@ def replayed(query_file: Path, bootstrap: str, chosen: tuple[frozenset[str], int
     settings = load_settings(query_file=query_file, bootstrap_servers=bootstrap)
     query = load_query(query_file)
     check_kafka_takes(bootstrap, settings.kafka_properties())
-    log = KafkaLog(kafka_of(settings))
-    try:
+    with closing(KafkaLog(kafka_of(settings))) as log:
         topics = Topics.of(query, settings.workers_max, settings.input_topics, current_generation(log, query.name))
         replay = Replay(log, topics, LetterChoice(*chosen))
         if is_dry:
             found = replay.found()
             return [would_be_sent(found), *left(found)]
         return [*sentences(replay.run(lambda _: None), f"{query_file} --bootstrap {bootstrap}")]
-    finally:
-        log.close()
 
 
 def would_be_sent(found: FoundLetters) -> str:

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord, LogUnavailable
+from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogUnavailable
+from spojoin.ports.reading import records_between
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.topology import REPLAYED, Topic
 from spojoin.runtime.topics import Topics
@@ -124,7 +125,7 @@ class Passage:
         for number, letters in enumerate(self._letters):
             if letters not in self._letters_from or number not in numbers:
                 continue
-            for record in records_between(self._log, letters, self._letters_from[letters]):
+            for record in records_between(self._log, letters, self._letters_from[letters], self._log.end(letters)):
                 if any(name == REPLAYED for name, _ in record.headers):
                     continue
                 headers = ((name, value or b"") for name, value in record.headers)
@@ -177,15 +178,3 @@ class _Frames:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
-
-
-def records_between(log: Log[bytes], source: LogPartition, begin: int) -> list[LogRecord[bytes]]:
-    """The records of a partition from an offset up to its end now."""
-    end, found, reader = log.end(source), list[LogRecord[bytes]](), log.reader()
-    try:
-        reader.open(source, begin)
-        while reader.position(source) < end:
-            found += reader.poll(RECORDS_MAX, POLL_S)
-    finally:
-        reader.close()
-    return found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 
 import typer
 from rich.console import Console
@@ -28,21 +28,12 @@ from spojoin.runtime.settings import Settings
 WIDTH = 200
 
 
-@contextmanager
-def _log(settings: Settings) -> Iterator[KafkaLog]:
-    log = KafkaLog(kafka_of(settings))
-    try:
-        yield log
-    finally:
-        log.close()
-
-
 def list_topics(query: Query, settings: Settings) -> None:
     """Print the query's topics."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
-    with _log(settings) as log:
+    with closing(KafkaLog(kafka_of(settings))) as log:
         found = topics_of(log, query, settings)
     console.print(table_of(found))
     console.print(f"{len(found)} topics, {sum(each.partitions for each in found)} partitions", highlight=False)
@@ -58,7 +49,7 @@ def bring_topics(query: Query, settings: Settings, partitions: int | None, *, ap
 
 def _apply(query: Query, settings: Settings) -> None:
     """Bring topics to their configuration, and say what is changed."""
-    with _log(settings) as log:
+    with closing(KafkaLog(kafka_of(settings))) as log:
         found = topics_of(log, query, settings)
         changes = changes_of(found, settings)
         log.configure({topic: {name: to for name, (_, to) in names.items()} for topic, names in changes.items()})
@@ -76,7 +67,7 @@ def delete_topics(query: Query, settings: Settings, also: Sequence[str], *, is_s
 
     Raises ConfigurationError where it is served, or may be.
     """
-    with _log(settings) as log:
+    with closing(KafkaLog(kafka_of(settings))) as log:
         found = topics_of(log, query, settings)
         names = chosen(found, also)
         refuse_served(query, serving(query, kafka_of(settings), settings.store_url()), is_forced=is_forced)

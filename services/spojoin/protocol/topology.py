@@ -13,6 +13,19 @@ HEARTBEAT = "spojoin-heartbeat"
 #: Beside it, from `spojoin send`: the input has ended, and the promise moves on with those of inputs that end later.
 ENDED = "spojoin-ended"
 
+#: Headers of a dead letter behind those of its message: why, and whence it came.
+LETTER_SAYS = tuple(
+    f"spojoin-{name}"
+    for name in (
+        "reason",
+        "detail",
+        "source-topic",
+        "source-partition",
+        "source-offset",
+        "source-row",
+        "source-timestamp-ms",
+    )
+)
 #: Header of a row that `spojoin replay-dead-letters` sent again: how often it was sent so far.
 REPLAYS = "spojoin-replays"
 #: Header of a record among dead letters that is none: its value names the offsets of letters that were sent again.

@@ -12,6 +12,7 @@ from spojoin.errors import ConfigurationError, WireError
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import EmitOn, Query
 from spojoin.ports.interfaces import Log, LogPartition
+from spojoin.ports.reading import records_between
 from spojoin.protocol.generations import CLAIM, Beginning, Generations
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import FIRST_GENERATION, Topic, topic_name
@@ -25,7 +26,6 @@ from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Announcement, Takeover
 
 APPEND_TIMEOUT_S = 30.0
-POLL_RECORDS, POLL_S = 100, 0.1
 
 _log = structlog.get_logger(__name__)
 
@@ -65,14 +65,8 @@ class GenerationsTopic:
     def read(self) -> Generations:
         """All that the topic says. Raises LogUnavailable; ConfigurationError for records this version can't read."""
         bounds, found = self._log.bounds(self._source), Generations()
-        reader = self._log.reader()
-        try:
-            reader.open(self._source, bounds.earliest)
-            while reader.position(self._source) < bounds.end:
-                for record in reader.poll(POLL_RECORDS, POLL_S):
-                    found.hear(self._decoded(record.offset, record.value))
-        finally:
-            reader.close()
+        for record in records_between(self._log, self._source, bounds.earliest, bounds.end):
+            found.hear(self._decoded(record.offset, record.value))
         self._seen_end = bounds.end
         return found
 

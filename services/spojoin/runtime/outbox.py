@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spojoin.ports.interfaces import Clock, LogPartition, LogWriter
 from spojoin.protocol.machine import Emit, ResultPosition
-from spojoin.protocol.topology import Topic
+from spojoin.protocol.topology import LETTER_SAYS, Topic
 from spojoin.runtime.plain_rows import PLAIN_JSON
 from spojoin.runtime.topics import Topics
 from spojoin.telemetry.metrics import Metrics
@@ -221,16 +221,9 @@ class Outbox:
 
     def _dead_letter(self, letter: DeadLetter) -> OutgoingMessage:
         """The row as it came, with its message's headers; the reason and the source are in further ones, as text."""
-        said = {
-            "reason": letter.reason,
-            "detail": letter.detail,
-            "source-topic": self._topics.inputs[letter.stream],
-            "source-partition": letter.partition,
-            "source-offset": letter.offset,
-            "source-row": letter.row,
-            **({} if letter.timestamp_ms is None else {"source-timestamp-ms": letter.timestamp_ms}),
-        }
-        ours = {f"spojoin-{name}": str(value).encode() for name, value in said.items()}
+        place = self._topics.inputs[letter.stream], letter.partition, letter.offset, letter.row
+        said = zip(LETTER_SAYS, (letter.reason, letter.detail, *place, letter.timestamp_ms), strict=True)
+        ours = {name: str(value).encode() for name, value in said if value is not None}
         headers = (*(each for each in letter.headers if each[0] not in ours), *ours.items())
         return OutgoingMessage(self._topics.dead_letters(letter.stream), letter.value, headers, letter.key)
 

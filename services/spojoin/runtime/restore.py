@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
-from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord
+from spojoin.ports.interfaces import Log, LogPartition, LogRecord
+from spojoin.ports.reading import records_between
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning, Generations
 from spojoin.protocol.succession import forgetting, left_by, order_so_far, places
@@ -34,9 +35,10 @@ from spojoin.wire.results import ResultProgress, progress, takeover_of
 
 #: The first look at the end of the results, and the factor by which each further one grows.
 LOOK_RECORDS, LOOK_GROWTH = 64, 8
-POLL_RECORDS, POLL_S = 1_000, 0.2
 #: How long services that run are given to hand over by themselves: their router first waits for one to fence it.
 HANDOVER_S = ANNOUNCER_MS / 1000 + 10.0
+#: How often the topic of generations is asked whether they did.
+POLL_S = 0.2
 _NOTHING_BEFORE = Takeover(FIRST_GENERATION + 1, FIRST_GENERATION, {}, (), {})
 
 
@@ -200,16 +202,12 @@ def results_so_far(log: Log[bytes], query: Query) -> ResultsSoFar:
     if not log.partitions(source.topic):
         return ResultsSoFar()
     bounds, depth, found = log.bounds(source), LOOK_RECORDS, ResultsSoFar()
-    reader = log.reader()
-    try:
-        while found.takeover is None:
-            first = max(bounds.earliest, bounds.end - depth)
-            found = _ended(_records(reader, source, first, bounds.end))
-            if first == bounds.earliest:
-                break
-            depth *= LOOK_GROWTH
-    finally:
-        reader.close()
+    while found.takeover is None:
+        first = max(bounds.earliest, bounds.end - depth)
+        found = _ended(records_between(log, source, first, bounds.end))
+        if first == bounds.earliest:
+            break
+        depth *= LOOK_GROWTH
     return found
 
 
@@ -227,13 +225,6 @@ def _rank(at: ResultProgress) -> tuple[int, int, bool, int]:
     return at.generation, at.frame_id, at.is_last, at.position
 
 
-def _records(reader: LogReader[bytes], source: LogPartition, first: int, end: int) -> Iterator[LogRecord[bytes]]:
-    reader.open(source, first)
-    while reader.position(source) < end:
-        yield from reader.poll(POLL_RECORDS, POLL_S)
-    reader.drop(source)
-
-
 def _first_frame(log: Log[bytes], topics: Topics) -> Frame | None:
     """The first frame that the log holds, whose results were out; None where it holds its very first one."""
     source = LogPartition(topics.name(Topic.FRAMES), 0)
@@ -242,14 +233,11 @@ def _first_frame(log: Log[bytes], topics: Topics) -> Frame | None:
             f"topics results and frames of {topics.query!r} are lost, and with them how far its inputs are answered: "
             "serve the query under another name; it answers all rows that its inputs hold"
         )
-    bounds, reader = log.bounds(source), log.reader()
-    try:
-        for record in _records(reader, source, bounds.earliest, bounds.end):
-            found = decode(record.value)
-            if isinstance(found, Frame):
-                return found if found.frame_id else None
-    finally:
-        reader.close()
+    bounds = log.bounds(source)
+    for record in records_between(log, source, bounds.earliest, bounds.end):
+        found = decode(record.value)
+        if isinstance(found, Frame):
+            return found if found.frame_id else None
     return None
 
 
