@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 
 import pytest
-import structlog
 from hypothesis import settings
 
 from spojoin.simulate.editions import fresh_start
@@ -47,7 +46,8 @@ def _hooks_stay_pytests():
     yield
     sys.excepthook, threading.excepthook, sys.unraisablehook = before
     root.handlers, root.level = handlers, level
-    structlog.reset_defaults()  # it may write to what the test captured
+    if structlog := sys.modules.get("structlog"):  # which a plain install hasn't got
+        structlog.reset_defaults()  # it may write to what the test captured
 
 
 def pytest_terminal_summary(terminalreporter, config):
