@@ -109,6 +109,17 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
+{{- /* The pods of hooks: they run while the release's account may not be there, and prefer no node. */}}
+{{- define "spojoin.hookPod" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+securityContext: {{ include "spojoin.podSecurityContext" . | nindent 2 }}
+{{- include "spojoin.tolerations" (dict "root" . "values" dict) }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{- /* All settings, for jobs. */}}
 {{- define "spojoin.env" -}}
 {{ include "spojoin.connections" . | trim }}
