@@ -1,8 +1,10 @@
-"""Processor time and memory of each component of a release, at rest and under load, as a table in Markdown.
+"""What releases need, as tables in Markdown: each component at rest and under load, or all of many queries at rest.
 
     python tests/cluster/measure.py [--rate 20000] [--window 1M --slide 100K]
+    python tests/cluster/measure.py --queries 1 10 [--packing together] [--standbys 1]
 
-Installs a release of its own on the cluster that KUBECONFIG names (see release.py for the environment), and removes it.
+Installs releases of its own on the cluster that KUBECONFIG names (see release.py for the environment), and removes
+them.
 """
 
 import argparse
@@ -12,12 +14,16 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.cluster.release import CHART, NAMESPACE, Cluster, load_images, run
+from kubernetes.utils import parse_quantity
+
+from tests.cluster.release import CHART, NAMESPACE, Cluster, load_images, run, shared_servers
 
 IDLE_S, LOADED_S = 30, 60
 #: On every Linux that Kubernetes runs on.
 TICKS_A_SECOND = 100
-MIB = 1 << 20
+MIB, GIB = 1 << 20, 1 << 30
+QUERY = CHART / "files/demo-query.yaml"
+SERVICES = "app.kubernetes.io/component notin (kafka, redis, check-query)"
 
 
 class Use(NamedTuple):
@@ -32,7 +38,10 @@ def main():
     load_images()
     run("kubectl", "create", "namespace", NAMESPACE)
     try:
-        measure(asked, Cluster("measured"))
+        if asked.queries:
+            measure_queries(asked)
+        else:
+            measure_components(asked, Cluster("measured"))
     finally:
         run("kubectl", "delete", "namespace", NAMESPACE, "--wait=true")
 
@@ -44,15 +53,67 @@ def arguments():
     parser.add_argument("--window", default="1M", help="of the query, as in its SQL")
     parser.add_argument("--slide", default="100K")
     parser.add_argument("--packing", default="apart", help="which roles share a process")
+    parser.add_argument("--standbys", type=int, default=0, help="of each process, where queries are counted")
+    parser.add_argument("--queries", type=int, nargs="+", help="how many, each a release on the same broker and Redis")
     return parser.parse_args()
 
 
-def measure(asked, cluster):
+def measure_queries(asked):
+    """Pods, what they request, and what they take at rest, for each number of queries on one broker and Redis."""
+    print(
+        "| packing | standbys | queries | pods | requested: cores | GiB | at rest: cores | GiB | Kafka: cores |\n"
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    )
+    releases = []
+    with shared_servers("servers") as servers:
+        try:
+            for queries in sorted(asked.queries):
+                releases += [install(asked, servers, f"query{number}") for number in range(len(releases), queries)]
+                for release in releases:
+                    release.wait_ready(900)
+                print(f"| {asked.packing} | {asked.standbys} | {queries} | {at_rest(releases, servers)} |", flush=True)
+        finally:
+            for release in releases:
+                release.helm("uninstall", release.name, "--wait", timeout_s=600)
+
+
+def install(asked, servers, name):
+    """A release of the demo's query under this name, on these servers."""
+    release = Cluster(name)
+    addresses = {
+        "demo.enabled": "false",
+        "kafka.bootstrapServers": f"{servers.full}-kafka:9092",
+        "redis.url": f"redis://{servers.full}-redis:6379/0",
+    }
+    values = release.values(packing=asked.packing, standbys=asked.standbys, **addresses)
+    text = QUERY.read_text().replace("name: demo", f"name: {name}", 1)
+    release.helm("install", name, CHART, *values, "--set-json", f"query={json.dumps(text)}")
+    release.make_topics("together" if asked.packing == "together" else "sink")
+    return release
+
+
+def at_rest(releases, servers):
+    """The cells behind a number of queries."""
+    pods = [pod for release in releases for pod in release.pods(SERVICES)]
+    requests = [container.resources.requests for pod in pods for container in pod.spec.containers]
+    (kafka,) = (pod.metadata.name for pod in servers.pods("app.kubernetes.io/component=kafka"))
+    used = spent_by_pod([kafka, *(pod.metadata.name for pod in pods)], IDLE_S)
+    kafka_cores, _ = used.pop(kafka)
+    cells = (
+        f"{sum(parse_quantity(each['cpu']) for each in requests):.2f}",
+        f"{sum(parse_quantity(each['memory']) for each in requests) / GIB:.1f}",
+        f"{sum(cores for cores, _ in used.values()):.2f}",
+        f"{sum(memory for _, memory in used.values()) / GIB:.2f}",
+        f"{kafka_cores:.2f}",
+    )
+    return " | ".join([str(len(pods)), *cells])
+
+
+def measure_components(asked, cluster):
     run("kubectl", "create", "serviceaccount", "chaos", "--namespace", NAMESPACE)
     with tempfile.TemporaryDirectory() as folder:
         query = Path(folder) / "query.yaml"
-        text = (CHART / "files/demo-query.yaml").read_text()
-        query.write_text(text.replace("'10K' ON '100K'", f"'{asked.slide}' ON '{asked.window}'"))
+        query.write_text(QUERY.read_text().replace("'10K' ON '100K'", f"'{asked.slide}' ON '{asked.window}'"))
         began = time.monotonic()
         values = cluster.values(packing=asked.packing)
         cluster.helm("install", cluster.name, CHART, *values, "--set-file", f"query={query}")
@@ -109,12 +170,18 @@ def component(pod):
 def spent(cluster, seconds):
     """(cores, MiB) by component over this number of seconds."""
     pods = {pod.metadata.name: component(pod) for pod in cluster.pods("app.kubernetes.io/component")}
-    before, began = {pod: use(pod) for pod in pods}, time.monotonic()
+    return {pods[pod]: (cores, memory / MIB) for pod, (cores, memory) in spent_by_pod(pods, seconds).items()}
+
+
+def spent_by_pod(pods, seconds):
+    """(cores, anonymous bytes) of each of these pods over this number of seconds."""
+    before = {pod: (use(pod).cpu_s, time.monotonic()) for pod in pods}
     time.sleep(seconds)
-    after, lasted = {pod: use(pod) for pod in pods}, time.monotonic() - began
-    return {
-        pods[pod]: ((after[pod].cpu_s - before[pod].cpu_s) / lasted, after[pod].anonymous_bytes / MIB) for pod in pods
-    }
+    found = {}
+    for pod, (cpu_s, began) in before.items():
+        now = use(pod)
+        found[pod] = (now.cpu_s - cpu_s) / (time.monotonic() - began), now.anonymous_bytes
+    return found
 
 
 def use(pod):

@@ -14,6 +14,7 @@ import os
 import shlex
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from kubernetes import client, config, dynamic, utils
@@ -44,6 +45,20 @@ def run(*command, timeout_s=300, check=True, said=None):
 def load_images():
     if command := os.environ.get("SPOJOIN_TEST_LOAD_COMMAND"):
         run(*shlex.split(command), IMAGE, DEV_IMAGE, SPARK_IMAGE, timeout_s=900)
+
+
+@contextmanager
+def shared_servers(name, **values):
+    """A broker and a Redis that releases share, as the release `name` would have them; yields their Cluster."""
+    cluster = Cluster(name)
+    shown = ["--show-only", "templates/development.yaml", *cluster.values(**values)]
+    manifests = run("helm", "template", "--validate", name, CHART, "--namespace", NAMESPACE, *shown).stdout
+    run("kubectl", "apply", "--namespace", NAMESPACE, "--filename", "-", said=manifests)
+    try:
+        cluster.wait_ready()
+        yield cluster
+    finally:
+        run("kubectl", "delete", "--namespace", NAMESPACE, "--filename", "-", said=manifests)
 
 
 def eventually(look, timeout_s, what):

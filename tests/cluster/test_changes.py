@@ -95,7 +95,8 @@ def stays(release, workers):
 
 def sync(release, **extra):
     """As Argo CD does: what helm template renders, without hooks, is applied."""
-    rendered = release.helm("template", release.name, CHART, "--no-hooks", *values(release, **extra)).stdout
+    hookless = ["--no-hooks", *values(release, **extra)]
+    rendered = release.helm("template", release.name, CHART, "--validate", *hookless).stdout
     run("kubectl", "apply", "--namespace", NAMESPACE, "--filename", "-", said=rendered)
 
 

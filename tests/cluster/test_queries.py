@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cluster.release import CHART, IMAGE, NAMESPACE, Cluster, eventually, run
+from tests.cluster.release import CHART, IMAGE, NAMESPACE, Cluster, eventually, run, shared_servers
 from tests.support.sample_queries import sample_queries
 
 #: The other tests install the demo's query.
@@ -34,18 +34,8 @@ FEW_PODS = {
 
 @pytest.fixture(scope="module")
 def servers(namespace):
-    """A broker and a Redis, without the chart's services."""
-    cluster = Cluster(SERVERS)
-    shown = [
-        "--show-only",
-        "templates/development.yaml",
-        *cluster.values(**{"devKafka.servesNamespaces": f"{{{GUESTS}}}"}),
-    ]
-    manifests = run("helm", "template", "--validate", SERVERS, CHART, "--namespace", NAMESPACE, *shown).stdout
-    run("kubectl", "apply", "--namespace", NAMESPACE, "--filename", "-", said=manifests)
-    cluster.wait_ready()
-    yield cluster
-    run("kubectl", "delete", "--namespace", NAMESPACE, "--filename", "-", said=manifests)
+    with shared_servers(SERVERS, **{"devKafka.servesNamespaces": f"{{{GUESTS}}}"}) as cluster:
+        yield cluster
 
 
 @pytest.mark.parametrize("name", SAMPLES)

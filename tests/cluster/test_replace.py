@@ -99,7 +99,7 @@ def test_an_apply_without_hooks_replaces_pods_and_no_query(changing, tmp_path):
     cluster, flow = changing
     (tmp_path / "old.yaml").write_text(OLD)
     given = [*cluster.values(**FEW_PODS), "--set-file", f"query={tmp_path / 'old.yaml'}", "--no-hooks"]
-    manifest = cluster.helm("template", NAME, CHART, *given).stdout
+    manifest = cluster.helm("template", NAME, CHART, "--validate", *given).stdout
     before, answered = pods_of(cluster), flow.answered(2)
     run("kubectl", "apply", "--namespace", NAMESPACE, "--filename", "-", said=manifest)
     eventually(lambda: not set(before) & {name for name in pods_of(cluster) if "router" in name}, 120, cluster.pods)
