@@ -27,14 +27,26 @@ alert](RUNBOOK.md), [in a disaster](DISASTERS.md), [security](SECURITY.md).
 
 ## Whether the query is well
 
+    kubectl rollout status deployment/joins-spojoin-controller --timeout=180s
+    kubectl wait deployment/joins-spojoin-controller --for=condition=Accepted --timeout=180s
+    kubectl wait deployment/joins-spojoin-controller --for=condition=Running --timeout=180s
+    kubectl describe deployment/joins-spojoin-controller
+
+The controller keeps two conditions in the status of its Deployment. `Accepted` is true while the query of this release
+is the one that is served; else its message is the refusal. `Running` is true while every service that results need runs
+and has read its log, also where an earlier query goes on because this release's was refused. Its message says who is
+missing or what a service waits for; else how many messages of the inputs wait, and for how long the oldest row has
+waited, at most 30 s ago. About 15 s after a service went it is false; a release whose input topics don't exist yet
+isn't running either. Both are `Unknown` once the controller has ended, as during its upgrade, and `Running` while Redis
+is away. The controller's readiness follows its first look: behind `rollout status` no condition is an earlier pod's.
+
     kubectl wait deployment/joins-spojoin-page --for=condition=Available --timeout=180s
     kubectl exec deployment/joins-spojoin-page -- spojoin status /etc/spojoin/query/query.yaml --check
 
-The page's Deployment is available while the query is well: the query of this release is the one that is served, and
-every service that results need runs and has read its log. So `helm --wait`, Argo CD and Flux, which read Deployments,
-see it too. About 12 s after a service went it is no longer available; a release whose input topics don't exist yet is
-not well either. The page itself stays reachable. The second command says why in one sentence, as `/well` on the page
-does. While Redis is away nobody knows, and the page stays available; `page.enabled=false` leaves all this out.
+The page's Deployment is available while both are true: so `helm --wait`, Argo CD and Flux, which by themselves read
+whether Deployments are available, wait for a query that is well, also where no controller runs. The page itself stays
+reachable. The second command says why in one sentence, as `/well` on the page does. While Redis is away nobody knows,
+and the page stays available; `page.enabled=false` leaves this out.
 
 ## Another query
 

@@ -120,6 +120,32 @@ def test_one_deployment_says_whether_the_query_is_well(calm):
     run(*wait, "--for=condition=Available")
 
 
+def test_conditions_say_whether_the_query_is_accepted_and_runs(calm):
+    """They stay while the Deployment's own controller writes others; a new pod of the controller goes on."""
+    controller = f"deployment/{calm.full}-controller"
+    kubectl = ["kubectl", "--namespace", NAMESPACE]
+    wait = [*kubectl, "wait", controller, "--timeout=60s"]
+    for kind in ("Accepted", "Running"):
+        run(*wait, f"--for=condition={kind}")
+    run(*kubectl, "scale", f"deployment/{calm.full}-sink", "--replicas=0")
+    run(*wait, "--for=condition=Running=false")
+    assert message_of(calm, "Running") == "sink is gone: results wait for it"
+    run(*kubectl, "rollout", "restart", controller)
+    run(*kubectl, "rollout", "status", controller, "--timeout=60s")
+    assert "sink" in message_of(calm, "Running")
+    assert message_of(calm, "Available")
+    run(*kubectl, "scale", f"deployment/{calm.full}-sink", "--replicas=1")
+    run(*wait, "--for=condition=Running")
+    run(*wait, "--for=condition=Accepted")
+    assert "records of the inputs wait; oldest unanswered row:" in message_of(calm, "Running")
+
+
+def message_of(cluster, kind):
+    path = f'{{.status.conditions[?(@.type=="{kind}")].message}}'
+    found = ["get", f"deployment/{cluster.full}-controller", "--output", f"jsonpath={path}"]
+    return run("kubectl", "--namespace", NAMESPACE, *found).stdout
+
+
 def test_rows_from_spark_are_checked_complete_by_spark(calm, measured):
     args = ["--workload", "q3", "--rate", 2_000, "--duration", "10s"]
     calm.chart_job("produce", viaSpark="true", args=args, file={"rows": {"first": ROWS, "format": "json"}})

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from spojoin.ports.memory import ManualClock
-from spojoin.roles.controller.cluster import ClusterUnavailable, Event, LeavingPod, ReplicaCounts
+from spojoin.roles.controller.cluster import ClusterUnavailable, Event, LeavingPod, ReplicaCounts, StatusCondition
 
 
 class FakeCluster:
@@ -15,6 +15,7 @@ class FakeCluster:
     def __init__(self, replicas: int) -> None:
         self.replicas = self.ready = replicas
         self.events: list[Event] = []
+        self.told: list[StatusCondition] = []
         self.held: list[LeavingPod] = []
         self.looks = 0
         self.failures = 0
@@ -37,6 +38,11 @@ class FakeCluster:
 
     def report(self, event: Event) -> None:
         self.events.append(event)
+
+    def tell(self, conditions: Sequence[StatusCondition]) -> None:
+        if self.failures:
+            raise ClusterUnavailable("broken on purpose")
+        self.told.extend(conditions)
 
 
 class StopWhen(threading.Event):

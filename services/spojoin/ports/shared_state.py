@@ -106,6 +106,12 @@ class SharedState:
         found = self._attempt(lambda store: store.scan(prefix), nothing)
         return {name.removeprefix(prefix): fields for name, fields in found.items()}
 
+    def reports(self) -> dict[str, dict[str, str]]:
+        """What each service reported lately, and which should run, by the store's keys."""
+        nothing: dict[str, dict[str, str]] = {}
+        kinds = [key(self._query, kind, "") for kind in ("status", "expected")]
+        return self._attempt(lambda store: {n: f for kind in kinds for n, f in store.scan(kind).items()}, nothing)
+
     def completeness(self) -> Completeness | None:
         """The last check's verdict, where the store knows one."""
         nothing: dict[str, str] = {}

@@ -76,7 +76,11 @@ class QueryStatus(NamedTuple):
 
 def read_status(store: Store, wall_ms: int) -> list[QueryStatus]:
     """All queries that are served, or were lately. Raises StoreUnavailable."""
-    entries = store.scan(_PREFIX)
+    return statuses_of(store.scan(_PREFIX), wall_ms)
+
+
+def statuses_of(entries: Mapping[str, Mapping[str, str]], wall_ms: int) -> list[QueryStatus]:
+    """All queries of which the store's `entries` say that they are served, or were lately."""
     by_query = _by_query(status_rows(entries, wall_ms))
     reports = reports_of(entries)
     found = [

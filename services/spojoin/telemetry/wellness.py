@@ -12,7 +12,8 @@ from spojoin.telemetry.expected import ExpectedServices
 from spojoin.telemetry.status import FINE, ServiceStatus, holder_of, refusal_of, unanswered_ms
 from spojoin.telemetry.words import unanswered_text
 
-RUNNING, REFUSED, NOT_READY, GONE, SILENT = "Running", "NotAccepted", "NotReady", "ServiceGone", "NothingReports"
+ACCEPTED, REFUSED = "Accepted", "NotAccepted"
+RUNNING, NOT_READY, GONE, SILENT = "Running", "NotReady", "ServiceGone", "NothingReports"
 
 
 class Wellness(NamedTuple):
@@ -26,6 +27,19 @@ class Wellness(NamedTuple):
 def wellness_of(services: Iterable[ServiceStatus], expected: ExpectedServices) -> Wellness:
     """Of a query, by those of its services that are not silent; of two instances one is enough."""
     rows = list(services)
+    running, accepted = running_of(rows, expected), accepted_of(refusal_of(rows))
+    return accepted if running.is_well and not accepted.is_well else running
+
+
+def accepted_of(refusal: str) -> Wellness:
+    """Whether the query that was given is the one that is served; `refusal` is why not, empty where it is."""
+    if refusal:
+        return Wellness(False, REFUSED, f"another query is served than the one that was given: {refusal}")
+    return Wellness(True, ACCEPTED, "the query that was given is the one that is served")
+
+
+def running_of(rows: Sequence[ServiceStatus], expected: ExpectedServices) -> Wellness:
+    """Whether a query is answered, be it the one that was given or another."""
     if not expected.needed:
         return Wellness(False, SILENT, "no service reports")
     speaking = {service_of(row.service) for row in rows}
@@ -35,8 +49,6 @@ def wellness_of(services: Iterable[ServiceStatus], expected: ExpectedServices) -
     if waiting := in_order(expected.needed - fine):
         first = next(row.state for row in rows if service_of(row.service) == waiting[0])
         return Wellness(False, NOT_READY, f"{_listed(waiting)} {_is(waiting)} not ready; {waiting[0]} says: {first}")
-    if refusal := refusal_of(rows):
-        return Wellness(False, REFUSED, f"another query is served than the one that was given: {refusal}")
     return Wellness(True, RUNNING, _running(rows, len(expected.needed)))
 
 

@@ -129,4 +129,6 @@ def test_objects_of_operators_are_left_out_where_they_are_unknown_and_the_notes_
 def test_the_notes_use_a_pod_that_nothing_waits_for(tmp_path, settings, pod):
     said, documents = notes(tmp_path, "--set", f"demo.enabled=true,{settings}")
     assert f"exec deploy/demo-spojoin-{pod} -- spojoin status" in said
+    has_controller = "controller.enabled=false" not in settings
+    assert ("deployment/demo-spojoin-controller --for condition=Running" in said) is has_controller
     assert pods(documents)[pod].kind == "Deployment"

@@ -68,17 +68,20 @@ LOOKS = {
     ("", "events", "create"),
     ("", "pods", "list"),
     ("", "pods", "delete", *HELD),
+    ("apps", "deployments/status", "get", ASKING["controller"]),
+    ("apps", "deployments/status", "patch", ASKING["controller"]),
 }
 SCALES = {("apps", "statefulsets/scale", "patch", WORKERS)}
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_controller_may_only_look_scale_write_events_and_replace_pods_with_numbers(example):
+def test_the_controller_may_only_look_scale_say_what_it_sees_and_replace_pods_with_numbers(example):
     """Where KEDA scales, it doesn't."""
     documents = manifests(example)
     assert rules(documents, "controller") == LOOKS | (set() if example == "operators" else SCALES)
     assert WORKERS in {each["metadata"]["name"] for each in of_kind("StatefulSet", documents)}
     assert WORKERS in {each["metadata"]["name"] for each in of_kind("ConfigMap", documents)}
+    assert ASKING["controller"] in {each["metadata"]["name"] for each in of_kind("Deployment", documents)}
 
 
 def test_chaos_breaks_pods_and_runs_commands_in_them():

@@ -20,6 +20,7 @@ from spojoin.protocol.topic_config import TopicKind
 from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.controller.app import Controller
 from spojoin.roles.controller.cluster import Cluster
+from spojoin.roles.controller.conditions import Conditions, refused_at_start
 from spojoin.roles.controller.control_topic import ControlTopic
 from spojoin.roles.controller.policy import ScalingLimits
 from spojoin.runtime.generations import GenerationsTopic, announced_query, foreign, is_owners, refused
@@ -53,9 +54,13 @@ def serve(settings: Settings) -> int:
 
 
 def _serve(settings: Settings) -> None:
-    found = given(settings)
-    query = found.query
     cluster = _cluster(settings)
+    try:
+        found = given(settings)
+    except ConfigurationError as error:
+        refused_at_start(cluster, error)
+        raise
+    query = found.query
     needs = without_workers(query, settings.joiners, settings.packing)
     topics = Topics.of(query, settings.workers_max, settings.input_topics)
     controlled = ControlledQuery(cluster, topics, settings, limits_of(settings), needs, found)
@@ -120,6 +125,14 @@ def supervise(controlled: ControlledQuery, world: Surroundings, stop: threading.
 
     What the store knows belongs to the generation that answers (rule P12), so each generation has a life of its own.
     """
+    conditions = Conditions(controlled.cluster, world)
+    try:
+        _lives(controlled, world, conditions, stop)
+    finally:
+        conditions.end()
+
+
+def _lives(controlled: ControlledQuery, world: Surroundings, conditions: Conditions, stop: threading.Event) -> None:
     backoff_s = BACKOFF_S_MIN
     health = world.health
     while not stop.is_set():
@@ -131,21 +144,27 @@ def supervise(controlled: ControlledQuery, world: Surroundings, stop: threading.
             if followed is None:
                 health.is_ready, health.waits_for = False, health.refusal
                 health.tick()
+                conditions.refuse(health.refusal)
                 stop.wait(BACKOFF_S_MAX)
                 continue
             create_topics(world.log, followed.topics, configs, seen_by(Role.CONTROLLER))
-            _live(followed, world, generations, stop)
+            _live(followed, world, generations, conditions, stop)
         except Retryable as error:
             backoff_s = BACKOFF_S_MIN if health.is_ready else min(2 * backoff_s, BACKOFF_S_MAX)
             health.is_ready, health.waits_for = False, str(error)
             world.metrics.retries.labels(type(error).__name__).inc()
             _log.warning("starting over", reason=str(error), wait_s=backoff_s)
+            conditions.look()
             stop.wait(backoff_s)
             health.tick()
 
 
 def _live(
-    controlled: ControlledQuery, world: Surroundings, generations: GenerationsTopic, stop: threading.Event
+    controlled: ControlledQuery,
+    world: Surroundings,
+    generations: GenerationsTopic,
+    conditions: Conditions,
+    stop: threading.Event,
 ) -> None:
     topics, settings, workers = controlled.topics, controlled.settings, controlled.settings.workers
     world.reporter.expect(controlled.needs, workers, settings.workers_packed(), 1 + settings.standbys)
@@ -155,6 +174,7 @@ def _live(
         controller = Controller(controlled.cluster, control, world, controlled.limits, workers, controlled.needs)
         while not (stop.is_set() or generations.has_news()):
             controller.turn()
+            conditions.look()
             world.health.is_ready = True
             world.metrics.caught_up.set(1)
             world.health.tick()

@@ -60,6 +60,7 @@ class Controller:
 
     def turn(self) -> None:
         """Do what is due now; what fails is decided anew in the next turn."""
+        self._publish()
         statuses = self._world.shared.statuses()
         seen = self._look(statuses)
         state, steps = decide(seen, self._state, self._limits)
@@ -120,6 +121,9 @@ class Controller:
         metrics.scale_wanted.set(found.replicas)
         metrics.scale_ready.set(found.ready)
         metrics.scale_requested.set(workers)
+
+    def _publish(self) -> None:
+        """Before the store is read: then one without any status doesn't answer."""
         if self._world.reporter.is_due():
             self._world.reporter.publish({}, self._world.shared.result_position() or START)
 

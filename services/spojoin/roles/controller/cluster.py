@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from spojoin.errors import Retryable
@@ -24,6 +25,15 @@ class Event(NamedTuple):
     reason: str
     message: str
     is_warning: bool = False
+
+
+class StatusCondition(NamedTuple):
+    """Something that is so, isn't so, or of which nobody knows (None): why in one word, and a sentence."""
+
+    kind: str
+    is_true: bool | None
+    reason: str
+    message: str
 
 
 class LeavingPod(NamedTuple):
@@ -61,4 +71,8 @@ class Cluster(Protocol):
 
     def report(self, event: Event) -> None:
         """Record an event at the workers' StatefulSet."""
+        ...
+
+    def tell(self, conditions: Sequence[StatusCondition]) -> None:
+        """Put conditions into the status of the controller's Deployment."""
         ...

@@ -1,6 +1,7 @@
 """The cluster port over Kubernetes.
 
-What it needs: get StatefulSets, patch their scale, replace pods, create events; to set a number once, its note of it.
+What it needs: get StatefulSets, patch their scale, replace pods, create events; to set a number once, its note of it;
+get and patch the status of the controller's own Deployment.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from kubernetes import client, config
 from urllib3.exceptions import HTTPError
 
 from spojoin.errors import ConfigurationError
-from spojoin.roles.controller.cluster import ClusterUnavailable, Event, LeavingPod, ReplicaCounts
+from spojoin.roles.controller.cluster import ClusterUnavailable, Event, LeavingPod, ReplicaCounts, StatusCondition
 
 #: Where a pod finds the namespace that it runs in.
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 TIMEOUT_S = 10.0
 COMPONENT = "spojoin-controller"
+#: What Kubernetes calls a condition that is so, isn't so, or of which nobody knows.
+STATUSES = {True: "True", False: "False", None: "Unknown"}
 #: The key of the ConfigMap, named as the StatefulSet, that says which number was set once, and of which StatefulSet.
 ONCE = "set-once"
 #: Where the first instance of a StatefulSet's pod is followed by a second one, its name says so.
@@ -63,6 +66,8 @@ class KubernetesCluster:
         self._inside = inside
         self._once = once
         self._noted: str | None = None
+        self._release = self._name.rpartition("-")[0]
+        self._told: dict[str, str] | None = None
 
     def workers(self) -> ReplicaCounts:
         """Workers requested, and those of which an instance is ready. Standbys that are fewer or more are corrected."""
@@ -147,7 +152,7 @@ class KubernetesCluster:
         except ClusterUnavailable as error:
             _log.warning("pods of a lost node would not be seen", error=str(error))
             return []
-        return list(_leaving(found.items, self._name.rpartition("-")[0]))
+        return list(_leaving(found.items, self._release))
 
     def replace(self, pod: LeavingPod) -> None:
         """Delete the pod at once, whatever its node says; one that is gone by now is left alone."""
@@ -188,6 +193,27 @@ class KubernetesCluster:
         )
         self._core.create_namespaced_event(self._namespace, body, _request_timeout=TIMEOUT_S)
 
+    def tell(self, conditions: Sequence[StatusCondition]) -> None:
+        """Patch the status of the controller's Deployment; its own controller keeps conditions that it doesn't know."""
+        told = self._told if self._told is not None else self._attempt("get", "deployments/status", self._read_told)
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        body = {"status": {"conditions": [_condition(each, told.get(each.kind), now) for each in conditions]}}
+        self._attempt(
+            "patch",
+            "deployments/status",
+            lambda: self._apps.patch_namespaced_deployment_status(*self._own(), body, _request_timeout=TIMEOUT_S),
+        )
+        self._told = told | {each.kind: STATUSES[each.is_true] for each in conditions}
+
+    def _own(self) -> tuple[str, str]:
+        return f"{self._release}-controller", self._namespace
+
+    def _read_told(self) -> dict[str, str]:
+        """The conditions that an earlier controller told."""
+        found = self._apps.read_namespaced_deployment_status(*self._own(), _request_timeout=TIMEOUT_S)
+        conditions = (found.status.conditions if found.status else None) or ()
+        return {each.type or "": each.status or "" for each in conditions}
+
     def _attempt(self, verb: str, resource: str, action: Callable[[], T]) -> T:
         what = f"{verb} {resource} of {self._namespace}/{self._name}"
         try:
@@ -197,6 +223,18 @@ class KubernetesCluster:
             raise kind(f"Kubernetes refuses to {what}: {_advice(error, verb, resource)}") from error
         except HTTPError as error:
             raise ClusterUnavailable(f"Kubernetes does not answer to {what}: {error}") from error
+
+
+def _condition(found: StatusCondition, status: str | None, now: str) -> dict[str, str]:
+    """As Kubernetes holds it; `status` is the one that was told last."""
+    told = {
+        "type": found.kind,
+        "status": STATUSES[found.is_true],
+        "reason": found.reason,
+        "message": found.message,
+        "lastUpdateTime": now,
+    }
+    return told if told["status"] == status else told | {"lastTransitionTime": now}
 
 
 def _counted(found: client.V1StatefulSet | None) -> ReplicaCounts:

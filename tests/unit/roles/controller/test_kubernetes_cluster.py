@@ -11,7 +11,7 @@ from kubernetes import client
 
 from spojoin.errors import ConfigurationError
 from spojoin.roles.controller import kubernetes_cluster
-from spojoin.roles.controller.cluster import ClusterUnavailable, Event, LeavingPod, ReplicaCounts
+from spojoin.roles.controller.cluster import ClusterUnavailable, Event, LeavingPod, ReplicaCounts, StatusCondition
 from spojoin.roles.controller.kubernetes_cluster import KubernetesCluster, connect
 
 STATEFULSET = "/apis/apps/v1/namespaces/ns/statefulsets/work-pojoin"
@@ -23,6 +23,7 @@ class ApiServer(http.server.ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.asked: list[tuple[str, str, dict | None]] = []
+        self.kinds: list[str | None] = []
         self.answers: dict[tuple[str, str], tuple[int, dict]] = {}
 
 
@@ -33,6 +34,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         size = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(size)) if size else None
         self.server.asked.append((self.command, self.path, body))
+        self.server.kinds.append(self.headers.get("Content-Type"))
         status, answer = self.server.answers.get((self.command, self.path), (404, {"kind": "Status"}))
         data = json.dumps(answer).encode()
         self.send_response(status)
@@ -246,6 +248,40 @@ def test_an_event_names_the_statefulset_and_the_reason(server, cluster):
     target = body["involvedObject"]
     assert (target["kind"], target["name"], target["namespace"]) == ("StatefulSet", "work-pojoin", "ns")
     assert body["metadata"]["generateName"] == "work-pojoin."
+
+
+OWN = "/apis/apps/v1/namespaces/ns/deployments/work-controller/status"
+
+
+def deployment(*conditions):
+    template = {"metadata": {}, "spec": {"containers": [{"name": "c"}]}}
+    return {"kind": "Deployment", "spec": {"selector": {}, "template": template}, "status": {"conditions": conditions}}
+
+
+def test_conditions_are_merged_into_those_of_the_controllers_own_deployment(server, cluster):
+    """By their type, so that others stay; the time of a transition is that of another status alone."""
+    earlier = {"type": "Running", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    server.answers["GET", OWN] = 200, deployment({"type": "Available", "status": "True"}, earlier)
+    server.answers["PATCH", OWN] = 200, deployment()
+    cluster.tell(
+        [StatusCondition("Accepted", False, "NotAccepted", "why"), StatusCondition("Running", True, "Running", "all")]
+    )
+    cluster.tell([StatusCondition("Running", None, "StoreAway", "Redis")])
+    assert [verb for verb, *_ in server.asked] == ["GET", "PATCH", "PATCH"]
+    assert server.kinds[1:] == ["application/strategic-merge-patch+json"] * 2
+    accepted, running = server.asked[1][2]["status"]["conditions"]
+    told = {"type": "Accepted", "status": "False", "reason": "NotAccepted", "message": "why"}
+    times = dict.fromkeys(("lastUpdateTime", "lastTransitionTime"), accepted["lastUpdateTime"])
+    assert accepted == told | times
+    assert "lastTransitionTime" not in running
+    (unknown,) = server.asked[2][2]["status"]["conditions"]
+    assert (unknown["status"], "lastTransitionTime" in unknown) == ("Unknown", True)
+
+
+def test_conditions_that_may_not_be_told_say_what_to_allow(server, cluster):
+    server.answers["GET", OWN] = 403, {"kind": "Status"}
+    with pytest.raises(ClusterUnavailable, match="allow get on deployments/status in the Role"):
+        cluster.tell([StatusCondition("Running", True, "Running", "all")])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,110 @@
+"""Whether the query is well, as conditions that `kubectl wait`, Argo CD and Flux read: Accepted and Running.
+
+Accepted: the query that the release was given is the one that is served. Running: a query is answered, be it that one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import structlog
+
+from spojoin.roles.controller.cluster import Cluster, ClusterUnavailable, StatusCondition
+from spojoin.runtime.loop import Surroundings
+from spojoin.telemetry.status import refusal_of, statuses_of, without_credentials
+from spojoin.telemetry.wellness import REFUSED, Wellness, accepted_of, running_of
+
+ACCEPTED, RUNNING = "Accepted", "Running"
+#: How far results lag changes every second: a message alone is told this often.
+TELL_MS = 30_000
+#: A condition that was so isn't any more after this many looks, as a probe must fail three times.
+LOOKS = 3
+
+_log = structlog.get_logger(__name__)
+
+
+class _Kept(NamedTuple):
+    condition: StatusCondition
+    at_ms: float
+
+
+class Conditions:
+    """Tells the cluster what is so, where that has changed; what the cluster doesn't take is told again later."""
+
+    def __init__(self, cluster: Cluster, world: Surroundings) -> None:
+        self._cluster = cluster
+        self._world = world
+        self._told: dict[str, _Kept] = {}
+        self._doubts: dict[str, int] = {}
+        self._wait_until_ms = 0.0
+
+    def look(self) -> None:
+        """Tell what services report."""
+        self._tell(self._found())
+
+    def refuse(self, refusal: str) -> None:
+        """Tell that no query of this release is served."""
+        self._tell(refused(refusal))
+
+    def end(self) -> None:
+        """Tell that nobody looks any more."""
+        if self._told:
+            said = "the controller has ended: nobody looks at the query"
+            self._send([StatusCondition(kind, None, "ControllerEnded", said) for kind in self._told])
+
+    def _found(self) -> tuple[StatusCondition, ...]:
+        wall_ms, entries = self._world.clock.wall_ms(), self._world.shared.reports()
+        status = next(iter(statuses_of(entries, wall_ms)), None)
+        if status is None:
+            said = "Redis doesn't answer, or none is set: nobody knows whether the services run"
+            accepted = accepted_of(without_credentials(self._world.health.refusal))
+            return _condition(ACCEPTED, accepted), StatusCondition(RUNNING, None, "StoreAway", said)
+        accepted = accepted_of(refusal_of(status.services))
+        return _condition(ACCEPTED, accepted), _condition(RUNNING, running_of(status.services, status.expected))
+
+    def _tell(self, found: tuple[StatusCondition, ...]) -> None:
+        now_ms = self._world.clock.monotonic_ms()
+        changed = [each for each in found if self._is_news(each, now_ms)]
+        if changed and now_ms >= self._wait_until_ms:
+            self._send(changed)
+
+    def _is_news(self, found: StatusCondition, now_ms: float) -> bool:
+        told = self._told.get(found.kind)
+        if told is None:
+            return True
+        was = told.condition
+        is_doubt = was.is_true is True and found.is_true is not True
+        self._doubts[found.kind] = self._doubts.get(found.kind, 0) + 1 if is_doubt else 0
+        if is_doubt:
+            return self._doubts[found.kind] >= LOOKS
+        is_other = found.is_true is not was.is_true or found.reason != was.reason
+        return is_other or (found != was and now_ms >= told.at_ms + TELL_MS)
+
+    def _send(self, conditions: list[StatusCondition]) -> None:
+        now_ms = self._world.clock.monotonic_ms()
+        try:
+            self._cluster.tell(conditions)
+        except ClusterUnavailable as error:
+            self._wait_until_ms = now_ms + TELL_MS
+            _log.warning("conditions were not told", error=str(error))
+            return
+        self._told |= {each.kind: _Kept(each, now_ms) for each in conditions}
+
+
+def refused(refusal: str) -> tuple[StatusCondition, ...]:
+    """The conditions of a release that serves no query, because of what it was given."""
+    said = without_credentials(refusal)
+    running = f"no service of this release serves a query: {said}"
+    return StatusCondition(ACCEPTED, False, REFUSED, said), StatusCondition(RUNNING, False, REFUSED, running)
+
+
+def refused_at_start(cluster: Cluster, error: Exception) -> None:
+    """Tell why the controller ends before it has looked at anything."""
+    try:
+        cluster.tell(refused(str(error)))
+    except ClusterUnavailable as away:
+        _log.warning("conditions were not told", error=str(away))
+
+
+def _condition(kind: str, found: Wellness) -> StatusCondition:
+    return StatusCondition(kind, found.is_well, found.reason, found.sentence)
