@@ -1,8 +1,14 @@
-"""A message that is an Arrow IPC stream or file as rows."""
+"""Messages that are Arrow IPC streams or files as rows.
+
+Arrow's work on a message costs as much as on a hundred rows. So small streams of one schema are read as if they were
+one; where something is wrong with any of them, each is read by itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +23,13 @@ from spojoin.roles.router.message_headers import AddHeaders
 
 #: What an Arrow IPC file begins with, and a stream doesn't.
 FILE_MAGIC = b"ARROW1\0\0"
+#: What an Arrow IPC stream begins with; the size of its schema follows.
+ARROW_CONTINUATION = b"\xff\xff\xff\xff"
+#: A larger stream is read by itself, and so many bytes of smaller ones together.
+SMALL_BYTES_MAX, TOGETHER_BYTES_MAX = 1 << 16, 1 << 22
+
+#: (the message of each row, int64 (n,)) -> what adds their headers, where they are needed
+HeadersOf = Callable[[Ids], AddHeaders | None]
 
 
 class BadMessage(Exception):  # a signal within this room
@@ -28,28 +41,94 @@ class BadMessage(Exception):  # a signal within this room
         self.detail = detail
 
 
-def read_arrow(
-    stream: Stream, needs_time: bool, number: int, value: bytes, add_headers: AddHeaders | None = None
-) -> tuple[Readout, int]:
-    """The rows of all batches of the stream or file, numbered on, and their count; BadMessage where it is neither.
+class ArrowMessages(NamedTuple):
+    """Messages that are read as one, by their numbers among those given: streams of one schema, or a single message."""
 
-    number: of the input in its query
+    places: list[int]
+    values: list[bytes]
+
+    def parted(self) -> Iterator[ArrowMessages]:
+        """Each by itself."""
+        return (ArrowMessages([place], [value]) for place, value in zip(self.places, self.values, strict=True))
+
+    def table(self) -> tuple[pa.Table, Ids]:
+        """All rows, and how many each message has, int64 (n,). Raises what Arrow raises where one isn't whole."""
+        if len(self.values) > 1:
+            return _joined(self.values)
+        (value,) = self.values
+        with (pa.ipc.open_file if value.startswith(FILE_MAGIC) else pa.ipc.open_stream)(pa.py_buffer(value)) as reader:
+            table = reader.read_all()
+        return table, np.array([table.num_rows])
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is the one kind that isn't a stream."""
+        return self.values[0].startswith(FILE_MAGIC)
+
+
+def by_schema(places: Sequence[int], values: Sequence[bytes]) -> Iterator[ArrowMessages]:
+    """Messages, by their numbers (n,) and values (n,), as they are best read: small streams of one schema together."""
+    found: dict[bytes, ArrowMessages] = {}
+    sizes: dict[bytes, int] = defaultdict(int)
+    for place, value in zip(places, values, strict=True):
+        schema = _schema_of(value)
+        if schema is None:
+            yield ArrowMessages([place], [value])
+            continue
+        sizes[schema] += len(value)
+        if sizes[schema] > TOGETHER_BYTES_MAX and schema in found:
+            sizes[schema] = len(value)
+            yield found.pop(schema)
+        same = found.setdefault(schema, ArrowMessages([], []))
+        same.places.append(place)
+        same.values.append(value)
+    yield from found.values()
+
+
+def _schema_of(value: bytes) -> bytes | None:
+    """The bytes that a small stream begins with, which say its schema; None of any other message."""
+    if len(value) > SMALL_BYTES_MAX or not value.startswith(ARROW_CONTINUATION):
+        return None
+    size = int.from_bytes(value[4:8], "little")
+    return value[: 8 + size] if 0 < size <= len(value) - 8 else None
+
+
+def _joined(values: Sequence[bytes]) -> tuple[pa.Table, Ids]:
+    """The rows of streams of one schema, and how many each has."""
+    schema, batches, counts = None, [], []
+    for value in values:
+        head, *rest = pa.ipc.MessageReader.open_stream(pa.py_buffer(value))
+        schema = schema or pa.ipc.read_schema(head)
+        own = [pa.ipc.read_record_batch(message, schema) for message in rest]
+        counts.append(sum([batch.num_rows for batch in own]))
+        batches += own
+    return pa.Table.from_batches(batches, schema), np.array(counts, np.int64)
+
+
+def read_arrow(
+    stream: Stream, needs_time: bool, number: int, messages: ArrowMessages, headers_of: HeadersOf
+) -> tuple[Readout, Ids]:
+    """The rows of all batches, numbered on, and how many each message has, int64 (n,).
+
+    number: of the input in its query; headers_of: gives what adds headers, by the message of each row
+
+    Raises BadMessage where a message is no stream or file, or has other columns or types.
     """
     needed = columns_needed(stream, needs_time)
     readout = Readout()
     if stream.envelope is None:
-        batch = _batch(value, needed)
-        ids, count = np.arange(batch.num_rows), batch.num_rows
+        batch, counts = _batch(messages, needed)
+        ids = np.arange(batch.num_rows)
     else:
-        messages = _batch(value, [stream.envelope], [OPERATION])
-        ids, batch = _taken_out(messages, stream.envelope, needed, readout)
-        count = messages.num_rows
+        holders, counts = _batch(messages, [stream.envelope], [OPERATION])
+        ids, batch = _taken_out(holders, stream.envelope, needed, readout)
+    add_headers = headers_of(np.repeat(np.array(messages.places, np.int64), counts))
     batch = batch if add_headers is None else add_headers(batch, ids)
     try:
         readout.take_all(ids, extract(stream, batch, needs_time, number))
     except BadData as error:
         raise BadMessage("type", str(error)) from error
-    return readout, count
+    return readout, counts
 
 
 def _taken_out(
@@ -69,19 +148,21 @@ def _taken_out(
     return ids, rows.select(needed)
 
 
-def _batch(value: bytes, needed: list[str], optional: Sequence[str] = ()) -> pa.RecordBatch:
-    """The columns `needed`, and those of `optional` that are there."""
-    is_file = value.startswith(FILE_MAGIC)
+def _batch(messages: ArrowMessages, needed: list[str], optional: Sequence[str] = ()) -> tuple[pa.RecordBatch, Ids]:
+    """The columns `needed`, and those of `optional` that are there; and how many rows each message has."""
     try:
-        with (pa.ipc.open_file if is_file else pa.ipc.open_stream)(pa.py_buffer(value)) as reader:
-            _check_names(reader.schema.names, needed)
-            more = [name for name in optional if reader.schema.names.count(name) == 1]
-            table = reader.read_all().select([*needed, *more]).combine_chunks()
+        table, counts = messages.table()
+        names = table.schema.names
+        _check_names(names, needed)
+        table = table.select([*needed, *(name for name in optional if names.count(name) == 1)])
         table.validate(full=True)
+        batches = table.combine_chunks().to_batches()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise BadMessage("malformed", f"no whole Arrow IPC {'file' if is_file else 'stream'}: {error}") from error
-    batches = table.to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+        kind = "file" if messages.is_file else "stream"
+        raise BadMessage("malformed", f"no whole Arrow IPC {kind}: {error}") from error
+    if len(batches) > 1:
+        raise BadMessage("malformed", "a column holds more than 2 GiB of text")
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema), counts
 
 
 def _check_names(found: list[str], needed: list[str]) -> None:

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Protocol
 
-from spojoin.roles.router.arrow_rows import FILE_MAGIC
+from spojoin.roles.router.arrow_rows import ARROW_CONTINUATION, FILE_MAGIC
 from spojoin.roles.router.message_headers import Headers
 from spojoin.wire.registered import MAGIC
 
 CONTENT_TYPE = "content-type"
 _OPEN = b"{"
 _HEADERS_OF = attrgetter("headers")
-_ARROW_CONTINUATION = b"\xff\xff\xff\xff"
 
 
 class Format(enum.StrEnum):
@@ -106,6 +105,6 @@ def _told_by(value: bytes) -> Format:
         return Format.JSON
     if value[0] == MAGIC:
         return Format.REGISTERED
-    if value.startswith((_ARROW_CONTINUATION, FILE_MAGIC)):
+    if value.startswith((ARROW_CONTINUATION, FILE_MAGIC)):
         return Format.ARROW
     return Format.JSON if value.lstrip()[:1] == _OPEN else Format.CSV

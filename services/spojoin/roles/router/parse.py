@@ -25,7 +25,7 @@ from spojoin.model import Stream
 from spojoin.protocol.topology import HEARTBEAT
 from spojoin.query.extract import Extracted, extract
 from spojoin.query.payload import no_payload
-from spojoin.roles.router.arrow_rows import BadMessage, read_arrow
+from spojoin.roles.router.arrow_rows import ArrowMessages, BadMessage, by_schema, read_arrow
 from spojoin.roles.router.as_they_came import AsTheyCame
 from spojoin.roles.router.columns import columns_needed, needs_headers
 from spojoin.roles.router.csv_lines import CsvLines
@@ -157,10 +157,7 @@ class _Parsing:
         except BadData as error:
             readout = Readout.of_none(len(places), "type", str(error))
         self.row_counts[places] = 1
-        at_place = np.array(places, np.int64)
-        self.pieces += [_Piece(at_place[ids], np.zeros_like(ids), extracted) for ids, extracted in readout.taken]
-        for fault in readout.faults:
-            self.bury(places[fault.id], 0, fault.reason, fault.detail)
+        self._take(readout, np.array(places, np.int64), np.zeros(len(places), np.int64))
 
     def add_lines(self, places: list[int], reader: LineReader, data: Sequence[bytes] | None = None) -> None:
         """Messages of text, which `data` holds where they don't begin with it."""
@@ -171,36 +168,41 @@ class _Parsing:
         self.row_counts[places] = counts
         owners, row_of = np.repeat(np.array(places, np.int64), counts), _numbered(counts)
         reader.add_headers = self._headers_of(owners)
-        readout = reader.read(lines)
+        self._take(reader.read(lines), owners, row_of)
+
+    def add_batches(self, places: list[int]) -> None:
+        """Arrow messages, small ones of one schema together."""
+        for messages in by_schema(places, [self.messages[at].value or b"" for at in places]):
+            self._add_alike(messages)
+
+    def _add_alike(self, messages: ArrowMessages) -> None:
+        places = np.array(messages.places, np.int64)
+        try:
+            readout, counts = read_arrow(self.stream, self.needs_time, self.index, messages, self._headers_of)
+        except BadMessage as error:
+            if len(places) > 1:
+                for each in messages.parted():
+                    self._add_alike(each)
+            else:
+                self.bury(messages.places[0], 0, error.reason, error.detail)
+            return
+        self.row_counts[places] = counts
+        self._take(readout, np.repeat(places, counts), _numbered(counts))
+
+    def _take(self, readout: Readout, owners: I64, row_of: I64) -> None:
+        """Keep what was read of rows, by the message of each (n,) and its number in it (n,)."""
         self.pieces += [_Piece(owners[ids], row_of[ids], extracted) for ids, extracted in readout.taken]
         for fault in readout.faults:
             at, row = int(owners[fault.id]), int(row_of[fault.id])
             self.bury(at, row, fault.reason, fault.detail)
 
-    def add_batches(self, places: list[int]) -> None:
-        for at in places:
-            try:
-                value, all_its = self.messages[at].value or b"", self._headers_of(None, at)
-                readout, self.row_counts[at] = read_arrow(self.stream, self.needs_time, self.index, value, all_its)
-            except BadMessage as error:
-                self.bury(at, 0, error.reason, error.detail)
-                continue
-            self.pieces += [_Piece(np.full(len(ids), at), ids, extracted) for ids, extracted in readout.taken]
-            for fault in readout.faults:
-                self.bury(at, fault.id, fault.reason, fault.detail)
-
-    def _headers_of(self, owners: I64 | None, message: int = 0) -> AddHeaders | None:
-        """What adds the headers of messages to rows, where they are needed.
-
-        owners: the messages (n,) of n numbers that rows have; None where all rows are of `message`
-        """
+    def _headers_of(self, owners: I64) -> AddHeaders | None:
+        """What adds the headers of messages to rows, by the message of each (n,), where they are needed."""
         if not needs_headers(self.stream, self.needs_time):
             return None
         if self._headers is None:
             self._headers = header_column([message.headers for message in self.messages])
         column = self._headers
-        if owners is None:
-            return lambda rows, ids: with_headers(rows, column, np.full(len(ids), message))
         return lambda rows, ids: with_headers(rows, column, owners[ids])
 
     def add_heartbeats(self, places: list[int]) -> None:

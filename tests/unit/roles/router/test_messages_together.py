@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
+from spojoin.roles.router import parse as parse_module
+from spojoin.roles.router.arrow_rows import SMALL_BYTES_MAX, ArrowMessages, read_arrow
 from spojoin.roles.router.formats import CONTENT_TYPE, Format
 from spojoin.roles.router.json_lines import JsonLines
 from spojoin.roles.router.line_reader import Ids, Readout
@@ -59,6 +62,62 @@ values = st.one_of(
 )
 TYPES = (b"application/json", b"application/JSON; charset=utf-8", b"text/csv", b"x", None)
 headers = st.sampled_from([(), (("spojoin-heartbeat", b"5"),), *(((CONTENT_TYPE, name),) for name in TYPES)])
+
+ENVELOPED = replace(PLAIN, envelope="after")
+
+
+def arrow_rows(count: int) -> pa.RecordBatch:
+    numbers = list(range(count))
+    return pa.RecordBatch.from_pydict({"n": numbers, "d": numbers, "m": numbers, "t": numbers, "k": numbers})
+
+
+def ipc(*batches: pa.RecordBatch, codec: str | None = None) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+#: Types of the columns n, d, m, t and k, of which some are refused, and values that fit none or all.
+TYPES_OF_COLUMNS = (
+    (pa.int64(), pa.float64(), pa.int64(), pa.int64(), pa.string()),
+    (pa.string(), pa.string(), pa.string(), pa.string(), pa.int64()),
+    (pa.int64(), pa.float64(), pa.int64(), pa.int64(), pa.dictionary(pa.int8(), pa.string())),
+    (pa.float64(), pa.bool_(), pa.int64(), pa.int64(), pa.string()),
+)
+CELLS = st.one_of(st.none(), st.sampled_from([0, 1, 7, -1, 9_000_000_000_000_000_000]))
+
+
+def typed(cells: list[int | None], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(kind):
+        return pa.array(cells, pa.int64()).cast(pa.string()).dictionary_encode().cast(kind)
+    return pa.array(cells, pa.int64()).cast(kind, safe=False)
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> bytes:
+    """A message of some batches, empty ones too; its rows stand in an envelope, or don't."""
+    types = draw(st.sampled_from(TYPES_OF_COLUMNS))
+    names = ["n", "d", "m", "t", "k"][: draw(st.sampled_from([5, 5, 5, 4]))]
+    batches = []
+    for count in draw(st.lists(st.integers(0, 3), min_size=1, max_size=3)):
+        arrays = [
+            typed(draw(st.lists(CELLS, min_size=count, max_size=count)), kind)
+            for kind, _ in zip(types, names, strict=False)
+        ]
+        batches.append(pa.RecordBatch.from_arrays(arrays, names=names))
+    if draw(st.booleans()):
+        batches = [pa.RecordBatch.from_arrays([each.to_struct_array()], names=["after"]) for each in batches]
+    return ipc(*batches, codec=draw(st.sampled_from([None, None, "zstd"])))
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> bytes:
+    """A message that was cut, or of which a byte is another, or with more behind its end."""
+    value = draw(streams())
+    at = draw(st.integers(0, len(value) - 1))
+    return draw(st.sampled_from([value[:at], value[:at] + bytes([value[at] ^ 0x15]) + value[at + 1 :], value + b"end"]))
 
 
 def flat(stream: Stream, rows: Rows) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
@@ -171,6 +230,33 @@ def test_lines_of_all_messages_are_those_of_each(value: bytes) -> None:
     for some in ([value], [GOOD, value], [value, GOOD, value]):
         lines, counts = reader.split_all(some)
         assert [reader.split(each) for each in some] == _parted(list(lines), counts.tolist())
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([PLAIN, KEYED, ENVELOPED]), st.lists(st.one_of(streams(), broken()), min_size=1, max_size=8))
+def test_arrow_messages(stream: Stream, some: list[bytes]) -> None:
+    together_and_alone(stream, sent(list(some)), Format.ARROW)
+
+
+def test_small_arrow_messages_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def spied(stream: Stream, needs_time: bool, number: int, messages: ArrowMessages, headers_of: Any) -> Any:
+        read.append(len(messages.values))
+        return read_arrow(stream, needs_time, number, messages, headers_of)
+
+    monkeypatch.setattr(parse_module, "read_arrow", spied)
+    small, other = ipc(arrow_rows(2)), ipc(arrow_rows(2).select(["n", "d", "m", "t"]))
+    large = ipc(arrow_rows(SMALL_BYTES_MAX // 8))
+    rows = parse(PLAIN, True, 0, 0, sent([small, other, *[small] * MANY, large]), Reading(Format.ARROW))
+    assert sorted(read) == [1, 1, 1 + MANY]
+    assert len(rows) == 2 * (2 + MANY) + SMALL_BYTES_MAX // 8
+
+
+def test_no_more_arrow_messages_are_read_together_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = ipc(arrow_rows(2))
+    monkeypatch.setattr("spojoin.roles.router.arrow_rows.TOGETHER_BYTES_MAX", 3 * len(value))
+    together_and_alone(PLAIN, sent([value] * 8), Format.ARROW)
 
 
 def _parted(lines: list[bytes], counts: list[int]) -> list[list[bytes]]:
