@@ -10,7 +10,6 @@ from spojoin.runtime.readers import PAGE, READERS, SHARED
 
 #: Values of the chart by the setting that they become; other settings are values under `settings`.
 VALUES = {
-    "query_file": "query",
     "joiners": "mutable.replicas",
     "workers_max": "pojoin.maxReplicas",
     "scale_once": "pojoin.replicas",
@@ -31,6 +30,7 @@ VALUES = {
 }
 #: What a pod says of itself, what goes along with another value, and what no value of the chart says.
 _UNSAID = [
+    "query_file",
     "joiner",
     "worker",
     "workers",

@@ -60,10 +60,9 @@ query.replace=false` in a later upgrade guards the query again.
 
 Without `query.replace` a query of another meaning changes nothing. The Job `...-check-query` asks Kafka which query is
 served before each install, upgrade and rollback, and ends it with a message; under Argo CD and Flux it is part of each
-sync. Where no hook runs, as with `helm template | kubectl apply`, the services themselves refuse: their pods are
-replaced and go on with the query that is served, without a row lost. Then `spojoin status`, the log and `/readyz` say
-what is refused and how to replace, and the metric `spojoin_query_accepted` is 0. So do services that are given a query
-file with a mistake.
+sync. Where no hook runs, as with `helm template | kubectl apply`, the router itself refuses: its pod is replaced and
+goes on with the query that is served, without a row lost. Then `spojoin status`, its log and `/readyz` say what is
+refused and how to replace, and the metric `spojoin_query_accepted` is 0. So they do where the query file has a mistake.
 
 `helm rollback` to a revision of another query is refused by that revision's check, unless that revision has
 `query.replace=true`: then it replaces the query back. After a refused rollback the release runs as before; upgrade with
@@ -176,7 +175,9 @@ only by another image, or by what it changes in that pod.
 
 RESTARTS
 
-A file of `query.tables` restarts the router, values under a role that role. `podAnnotations`, `podLabels` and
+A changed query restarts router, controller and page: the other services serve what the router announces, and only
+another name of the query restarts them, too. A file of `query.tables` restarts the router, values under a role that
+role. `podAnnotations`, `podLabels` and
 `terminationGracePeriodSeconds` restart all but controller and page; `image`, `extraEnv`, `extraVolumes` and where pods
 may run restart all.
 

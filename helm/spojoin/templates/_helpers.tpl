@@ -306,11 +306,14 @@ metadata:
     {{- end }}
     {{- with .root.Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
   annotations:
-    checksum/query: {{ include "spojoin.queryDigest" .root }}
+    {{- /* The others serve what the router announces; another name is another place in Kafka. */}}
     {{- if has "router" .process.roles }}
+    checksum/query: {{ include "spojoin.queryDigest" .root }}
     {{- with include "spojoin.tablesDigest" .root }}
     checksum/tables: {{ . }}
     {{- end }}
+    {{- else }}
+    query: {{ (include "spojoin.query" .root | fromYaml).name | quote }}
     {{- end }}
     {{- with .root.Values.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
 spec:

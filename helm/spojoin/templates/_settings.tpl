@@ -37,9 +37,8 @@
 {{- with $query.adopt }}
 - {name: SPOJOIN_ADOPT, value: {{ . | quote }}}
 {{- end }}
-{{- if $query.replace }}
-- {name: SPOJOIN_REPLACE, value: "true"}
-{{- end }}
+{{- /* In any case: an apply leaves a variable that its manifest doesn't name, and a replacement would go on being allowed. */}}
+- {name: SPOJOIN_REPLACE, value: {{ $query.replace | default false | quote }}}
 {{- with $query.backfill }}
 - {name: SPOJOIN_BACKFILL, value: {{ . | quote }}}
 {{- end }}

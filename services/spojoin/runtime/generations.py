@@ -125,22 +125,25 @@ class Office:
     def serving(self) -> Serving | None:
         """What to serve now; None while the router has not announced it or claimed the name, or the name is another's.
 
-        Services of a release serve what is served already where their query may not replace it. Others raise
-        ConfigurationError then, and where the name is another's.
+        The service that writes the log judges its query; the others serve what the topic says, whatever theirs is, so
+        that a changed query restarts none of them. In a release the writer goes on with what is served where its query
+        may not replace that. Elsewhere it raises ConfigurationError then, and where the name is another's.
         """
         found = self._topic.read()
         owner, wanted = self._settings.owner, found.wanted
+        if not self._writes_log:
+            is_foreign = found.owner not in ("", owner)
+            self._judged(foreign(self._query.name, found, owner) if is_foreign else "")
+            return None if wanted is None or is_foreign else self._current(found)
         adopt = "" if self._has_served else self._settings.adopt  # whoever lost the name doesn't take it back
         if not is_owners(found, owner, adopt):
             return self._decided(foreign(self._query.name, found, owner), None)
         if wanted is None:
-            return self._announced(found) if self._writes_log else self._decided("", None)
-        if found.owner != owner and self._writes_log:
+            return self._announced(found)
+        if found.owner != owner:
             return self._claimed()
-        if found.owner not in ("", owner):
-            return self._decided("", None)
         refusal = self._refusal(found, wanted)
-        if not refusal and self._writes_log and not self._has_served:
+        if not refusal and not self._has_served:
             return self._announced(found)
         return self._decided(refusal, self._current(found))
 

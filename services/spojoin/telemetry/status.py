@@ -142,8 +142,9 @@ def holder_of(services: Iterable[ServiceStatus]) -> HeldBy | None:
 
 
 def refusal_of(services: Iterable[ServiceStatus]) -> str:
-    """Why another query is served than services were given, as the one that started last says; empty where none is."""
-    found = [(row.wall_ms - 1_000 * row.uptime_s, row.refusal) for row in services]
+    """Why another query is served than the given one; empty where it isn't. The router that started last knows."""
+    routers = (row for row in services if Role.ROUTER in roles_of(row.role))
+    found = [(row.wall_ms - 1_000 * row.uptime_s, row.refusal) for row in routers]
     return max(found, default=(0.0, ""))[1]
 
 

@@ -44,6 +44,8 @@ BY_OTHER_VALUES = {
     *(f"{server}_password_file" for server in ("kafka", "redis", "registry")),
     *("owner", "adopt", "topics", "kafka", "registry_url", "registry_ca", "secrets_folders"),
 }
+#: What judges a query, and what shows it; the other services follow.
+JUDGING = {Role.ROUTER, Role.CONTROLLER, PAGE}
 
 
 def templates(*options, chart=CHART, example="production"):
@@ -117,7 +119,9 @@ def test_so_does_a_changed_value(apart, value, components):
         ("query.replace=true", {*READERS["replace"]}),
         ("query.backfill=none", {*READERS["backfill"]}),
         (r"query.tables.tiers\.csv=a", {Role.ROUTER}),
-        ("query.others.first=a", {*Role, PAGE}),
+        ("query.others.first=a", JUDGING),
+        ("query.text=name: demo\nstreams: {}", JUDGING),
+        ("query.text=name: another\nstreams: {}", {*Role, PAGE}),
     ],
 )
 def test_so_does_what_is_said_of_the_query(value, components):

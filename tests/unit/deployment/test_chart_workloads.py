@@ -224,13 +224,16 @@ def test_pods_of_a_component_are_spread_over_nodes(example):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_pods_restart_when_the_query_changes(example):
+def test_what_judges_the_query_restarts_when_it_changes_and_what_follows_when_its_name_does(example):
     found = manifests(example)
     (text,) = named(found, "ConfigMap", "query")["data"].values()
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    started = pods(found)
-    for component in {*Role, "page"}:
+    digest, name = hashlib.sha256(text.encode()).hexdigest(), yaml.safe_load(text)["name"]
+    started, judging = pods(found), {Role.ROUTER, Role.CONTROLLER, "page"}
+    for component in judging:
         assert started[component].annotations["checksum/query"] == digest, component
+    for component in {*Role} - judging:
+        annotations = started[component].annotations
+        assert (annotations["query"], "checksum/query" in annotations) == (name, False), component
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
