@@ -7,11 +7,13 @@ a nested loop over what was sent.
 
 import json
 import re
+import shlex
 import time
 
 import pytest
 
 from tests.cluster.release import CHART, NAMESPACE, Cluster, eventually, run
+from tests.support.pages import Page
 
 ROWS = 210_000
 #: The undisturbed release gets its rows quickly, the other slowly enough to cover all faults.
@@ -138,6 +140,21 @@ def test_conditions_say_whether_the_query_is_accepted_and_runs(calm):
     run(*wait, "--for=condition=Running")
     run(*wait, "--for=condition=Accepted")
     assert "records of the inputs wait; oldest unanswered row:" in message_of(calm, "Running")
+
+
+def test_commands_of_the_runbook_run_as_they_stand(calm):
+    """Those that look, and those that a release survives: a pod deleted for good, and the number of workers."""
+    sink = next(each.metadata.name for each in calm.pods("app.kubernetes.io/component=sink"))
+    node = run("kubectl", "get", "nodes", "--output", "jsonpath={.items[0].metadata.name}").stdout
+    places = {"NAMESPACE": NAMESPACE, "RELEASE": calm.name, "POD": sink, "NODE": node, "N": "2"}
+    page = Page(CHART / "RUNBOOK.md", (CHART / "RUNBOOK.md").read_text())
+    found = [line for line in dict.fromkeys(page.commands(places)) if re.match("(kubectl|helm) ", line)]
+    unsafe = ("taint", "delete node", "--previous", "upgrade", "servicemonitor")
+    chosen = [line for line in found if not any(part in line for part in unsafe)]
+    assert len(chosen) >= 12
+    for line in sorted(chosen, key=lambda line: " delete pod " in line):  # the pod's name is another's afterwards
+        run(*shlex.split(line))
+    calm.wait_ready()
 
 
 def message_of(cluster, kind):

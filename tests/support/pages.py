@@ -36,6 +36,7 @@ _FOREIGN_OPTIONS = {"--set", "--set-file", "--reuse-values", "--force", "--help"
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
 _SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _COMMAND = re.compile(r"(?:^|[\s\"'(])(?:\.venv/bin/)?(spojoin|loadgen) ([^|>]*)")
+_OPERATING = re.compile(r"(spojoin|python -m loadgen|kubectl|helm|amtool|kcat) ")
 _MODULE = re.compile(r"python -m ([\w.]+)([^|>]*)")
 _TARGET = re.compile(r"(?:^|\s)make ([a-z][a-z-]*)((?: [A-Z_]+=\S*)*)")
 _VARIABLE = re.compile(rf"\b{PREFIX}[A-Z][A-Z_]*[A-Z]\b")
@@ -65,6 +66,12 @@ class Page:
         """Spans and lines of indented blocks, those that end in a backslash joined with the next, without comments."""
         blocks = re.findall(r"(?m)^    (.*)$", self.text.replace("\\\n", ""))
         return [*self.spans, *(re.split(r"\s+#\s", line)[0] for line in blocks)]
+
+    def commands(self, places: dict[str, str]) -> list[str]:
+        """What an operator may run, with names in place of what stands for them; two words only name a command."""
+        stands = re.compile(rf"\b({'|'.join(places)})\b")
+        found = [line.strip() for line in self.code if _OPERATING.match(line.strip()) and line.strip().count(" ") > 1]
+        return [stands.sub(lambda name: places[name[0]], line) for line in found]
 
 
 def pages() -> list[Page]:
