@@ -36,6 +36,7 @@ class SetupSizes:
     """
 
     batch_tuples: int = 8_192
+    batch_frames: int = 256
     frame_tuples: int = 8_192
     handover_frames: int = 2
     credits_frames: int = 256

@@ -21,6 +21,7 @@ from spojoin.explain.footprint import (
 )
 from spojoin.explain.held_rows import TEXT_MEAN_BYTES, PayloadColumn, payload_columns
 from spojoin.explain.selectivity import Selectivity, measure
+from spojoin.explain.topic_bytes import TopicBytes, topic_bytes
 from spojoin.model import Direction, Domain, EmitOn, Order, Output, Query, Stream, Window
 from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, partitions, source_topic, topic_name
 from spojoin.published.door import explained
@@ -78,12 +79,17 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """An internal or input topic and the services at its ends."""
+    """An internal or input topic, the services at its ends, and what it takes of rows, where they decide it.
+
+    full, single: in full frames, and in frames of one row
+    """
 
     name: str
     partitions: int | None
     written_by: tuple[str, ...]
     read_by: tuple[str, ...]
+    full: TopicBytes | None = None
+    single: TopicBytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +341,8 @@ def _topic(query: Query, topic: Topic, sizes: SetupSizes) -> TopicPlan:
         count,
         tuple(edge.role.value for edge in TOPOLOGY if topic in edge.writes),
         tuple(edge.role.value for edge in TOPOLOGY if topic in edge.reads),
+        topic_bytes(query, topic, sizes, sizes.frame_tuples),
+        topic_bytes(query, topic, sizes, 1),
     )
 
 
@@ -357,7 +365,7 @@ def render(plan: QueryPlan, console: Console, *, is_served: bool = True) -> None
         console.print(batches, highlight=False)
     for table in (_condition_table(plan), _key_table(plan), _index_table(plan), _row_table(plan)):
         console.print(table)
-    for table in (_state_table(plan), _topic_table(plan)) if is_served else ():
+    for table in (_state_table(plan), _topic_table(plan), _bytes_table(plan)) if is_served else ():
         console.print(table)
 
 
@@ -427,4 +435,15 @@ def _topic_table(plan: QueryPlan) -> Table:
     for topic in plan.topics:
         count = "any" if topic.partitions is None else str(topic.partitions)
         table.add_row(topic.name, count, ", ".join(topic.written_by), ", ".join(topic.read_by))
+    return table
+
+
+def _bytes_table(plan: QueryPlan) -> Table:
+    columns = ("a row, of full frames", "a row, alone in its frame", "a match")
+    table = _table("Bytes in Kafka", "topic", *columns, right=columns)
+    for topic in plan.topics:
+        if topic.full is not None and topic.single is not None:
+            sizes = (topic.full.row, topic.single.row, topic.full.match)
+            table.add_row(topic.name, *(f"{size:,.0f}" if size else "-" for size in sizes))
+    table.caption = "estimates, uncompressed, of one replica; results as Arrow; all but results are trimmed"
     return table

@@ -79,6 +79,8 @@ def test_topics_come_from_the_topology():
     assert topics["typed.matches"].partitions == 4
     assert topics["typed.batches"].partitions == 2
     assert topics["typed.partials"].partitions == 2
+    taking = {"frames", "runs", "batches", "partials", "matches", "results"}
+    assert {name for name, topic in topics.items() if topic.full} == {f"typed.{name}" for name in taking}
     for edge in TOPOLOGY:
         for topic in set(edge.writes) - {"dlq"}:
             assert edge.role in topics[f"typed.{topic}"].written_by
