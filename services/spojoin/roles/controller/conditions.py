@@ -55,12 +55,13 @@ class Conditions:
     def _found(self) -> tuple[StatusCondition, ...]:
         wall_ms, entries = self._world.clock.wall_ms(), self._world.shared.reports()
         status = next(iter(statuses_of(entries, wall_ms)), None)
+        # The router of before may still speak: then the controller, which judges the query too, knows better.
+        refusal = (refusal_of(status.services) if status else "") or self._world.health.refusal
+        accepted = _condition(ACCEPTED, accepted_of(without_credentials(refusal)))
         if status is None:
             said = "Redis doesn't answer, or none is set: nobody knows whether the services run"
-            accepted = accepted_of(without_credentials(self._world.health.refusal))
-            return _condition(ACCEPTED, accepted), StatusCondition(RUNNING, None, "StoreAway", said)
-        accepted = accepted_of(refusal_of(status.services))
-        return _condition(ACCEPTED, accepted), _condition(RUNNING, running_of(status.services, status.expected))
+            return accepted, StatusCondition(RUNNING, None, "StoreAway", said)
+        return accepted, _condition(RUNNING, running_of(status.services, status.expected))
 
     def _tell(self, found: tuple[StatusCondition, ...]) -> None:
         now_ms = self._world.clock.monotonic_ms()

@@ -12,7 +12,7 @@ from spojoin.protocol.topology import Role
 from spojoin.roles.controller import __main__ as process
 from spojoin.roles.controller.__main__ import ControlledQuery, limits_of, supervise
 from spojoin.roles.controller.cluster import StatusCondition
-from spojoin.roles.controller.conditions import LOOKS, TELL_MS, Conditions
+from spojoin.roles.controller.conditions import TELL_MS, Conditions
 from spojoin.runtime.settings import Settings, load_settings
 from spojoin.telemetry.expected import ServiceReport
 from tests.support.controller_world import FakeCluster, StopWhen
@@ -79,7 +79,7 @@ def test_a_service_that_is_gone_is_told_when_it_stays_away_and_its_return_at_onc
     stage = Stage()
     stage.look()
     del stage.states["sink"]
-    assert stage.look(LOOKS) == []  # the last report of the sink lasts a moment
+    assert stage.look(3) == []  # the last report of the sink lasts a moment
     assert stage.look(1) == [("Running", False, "ServiceGone")]
     assert stage.message("Running") == "sink is gone: results wait for it"
     stage.states["sink"] = "waiting: start"
@@ -87,7 +87,7 @@ def test_a_service_that_is_gone_is_told_when_it_stays_away_and_its_return_at_onc
     stage.states["sink"] = "ready"
     assert stage.look(1) == [("Running", True, "Running")]
     del stage.states["sink"]
-    assert stage.look(LOOKS - 1) == []
+    assert stage.look(2) == []
     stage.states["sink"] = "ready"
     assert stage.look(10) == []
 
@@ -97,6 +97,12 @@ def test_a_refused_query_is_not_accepted_while_the_other_one_runs():
     stage.fields = {"refusal": "it has another window: set query.replace=true"}
     assert stage.look() == [("Accepted", False, "NotAccepted"), ("Running", True, "Running")]
     assert stage.message("Accepted").endswith("it has another window: set query.replace=true")
+
+
+def test_a_refused_query_is_not_accepted_before_its_router_says_so():
+    stage = Stage()
+    stage.bench.health.refusal = "it has another window"
+    assert stage.look() == [("Accepted", False, "NotAccepted"), ("Running", True, "Running")]
 
 
 def test_a_name_that_is_anothers_is_refused_in_both():
@@ -110,9 +116,9 @@ def test_without_the_store_nobody_knows():
     stage = Stage()
     stage.look()
     stage.bench.store.scan = lambda _: (_ for _ in ()).throw(StoreUnavailable("gone"))
-    assert stage.look(LOOKS) == [("Running", None, "StoreAway")]
+    assert stage.look(3) == [("Running", None, "StoreAway")]
     stage.bench.health.refusal = "it joins another column"
-    assert stage.look(LOOKS) == [("Accepted", False, "NotAccepted")]
+    assert stage.look(3) == [("Accepted", False, "NotAccepted")]
 
 
 def test_a_new_controller_tells_what_it_sees_at_once():
