@@ -116,8 +116,9 @@ when it has taken over, and only then Kubernetes ends the old one. So a node nee
 own for that. A PO-Join worker has its number from its pod's name, so its old pod goes first, one after the other:
 results wait while it starts again. It answers for up to 20 s before it goes (`terminationGracePeriodSeconds` less 10),
 so that the others have started by then. Where that is too long, workers can share a process with other roles, which has
-no such name (`packing`, `pojoin.inside`), or have standbys. Nothing waits for predictor and controller: their old pods
-go first.
+no such name (`packing`, `pojoin.inside`), or have standbys. On busy cores results were [silent for
+10 s](../../loadgen/README.md#silence) while a worker restarted; where the standby of a killed process took over, on
+cores less busy, for less than 0.9 s. Nothing waits for predictor and controller: their old pods go first.
 
 ## Topics
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from spojoin.ports.interfaces import LogPartition
+from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.ports.memory import ManualClock, MemoryLog, MemoryStore
 from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
@@ -25,7 +25,7 @@ from spojoin.telemetry.health import Health
 from spojoin.telemetry.metrics import Metrics
 from spojoin.telemetry.reporter import Identity, Reporter
 from spojoin.wire.codec import encode
-from spojoin.wire.records import Announcement, Barrier, DirectionRanks, Partial, Record, Result
+from spojoin.wire.records import Announcement, Barrier, DirectionRanks, Partial, Record, Result, Rows
 from spojoin.wire.results import result_to_message
 
 TOPICS = Topics("q", ("in.trips",), predicates=2, workers_max=2)
@@ -40,6 +40,11 @@ sql: |
 FRAMES = LogPartition("q.frames", 0)
 GENERATIONS = LogPartition("q.generations", 0)
 RESULTS = LogPartition("q.results", 0)
+
+
+def unread(_stream: int, _partition: int, _records: Sequence[LogRecord[bytes]]) -> Rows:
+    """A router's parser where nothing is in the inputs."""
+    raise AssertionError("nothing was to be read")
 
 
 class FakeMachine(Machine):
@@ -112,7 +117,8 @@ class Bench:
         self.append(GENERATIONS, Announcement(1, fingerprint(QUERY), QUERY.text, "window"))
         chosen = load_settings(query_file="q.yaml", workers=TOPICS.workers_max, **settings)
         roles = self.spec.roles
-        office = Office(self.log, QUERY, chosen, writes_log=Role.ROUTER in roles, pulse=self.health.tick)
+        parse = unread if Role.ROUTER in roles else None
+        office = Office(self.log, QUERY, chosen, parse=parse, pulse=self.health.tick)
         wiring = Wiring("x-0", self._machine)
         return Charge(roles, QUERY, chosen, lambda _: wiring, self.world, office)
 

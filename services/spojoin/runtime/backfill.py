@@ -1,7 +1,8 @@
 """Where a new generation starts to read its inputs again, so that its windows are full when it begins to answer (P12).
 
-It looks back from the cut in growing steps, and stops where no earlier row can be in a window of a row that it
-answers. A row's rank decides: its event time where tuples are ordered by it, else the time it was produced.
+It looks back from the cut in growing steps, stops where no earlier row can be in a window of a row that it answers,
+and starts at the first row that can. A row's rank decides: its event time where tuples are ordered by it, else the time
+it was produced. What was seen before the takeover, while the earlier generation answered, isn't read for that again.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Stand(NamedTuple):
 class Past:
     """What has been seen of one partition before its cut: rows from offset `first` on.
 
-    stream: the number of the query's input; ranks: int64 (n,); members: uint8 (n,), as in `Rows`
+    stream: the number of the query's input; ranks, offsets: int64 (n,); members: uint8 (n,), as in `Rows`
     """
 
     source: LogPartition
@@ -54,6 +55,7 @@ class Past:
     first: int
     ranks: I64 = field(default_factory=lambda: _NOTHING)
     members: U8 = field(default_factory=lambda: _NO_BITS)
+    offsets: I64 = field(default_factory=lambda: _NOTHING)
 
     @property
     def key(self) -> tuple[int, int]:
@@ -70,6 +72,19 @@ class Past:
         """Whether nothing lies before what was seen."""
         return self.first <= self.earliest
 
+    def put(self, after: Past) -> None:
+        """Add what was seen of the same partition, rows that follow."""
+        self.ranks = np.concatenate([self.ranks, after.ranks])
+        self.members = np.concatenate([self.members, after.members])
+        self.offsets = np.concatenate([self.offsets, after.offsets])
+
+    def between(self, first: int, end: int) -> Past:
+        """What was seen of the records from offset `first` to `end`."""
+        part = slice(*np.searchsorted(self.offsets, (first, end)))
+        return replace(
+            self, first=first, ranks=self.ranks[part], members=self.members[part], offsets=self.offsets[part]
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class InputHistory:
@@ -84,8 +99,20 @@ class InputHistory:
     pulse: Callable[[], None] = lambda: None
 
 
-def fill(history: InputHistory, query: Query, beginning: Beginning, backfill: str) -> Beginning:
+def seen_now(history: InputHistory, query: Query) -> list[Past]:
+    """What windows need of the inputs as they are: most of what `fill` would look at later. Raises LogUnavailable."""
+    ends = {past.key: (history.log.bounds(past.source).end, 0) for past in pasts_of(history, {})}
+    pasts = pasts_of(history, ends)
+    _look_back(history, query, query.lateness_us, pasts)
+    return pasts
+
+
+def fill(
+    history: InputHistory, query: Query, beginning: Beginning, backfill: str, seen: Sequence[Past] = ()
+) -> Beginning:
     """The beginning with positions to read from, and the first index of each stream.
+
+    seen: by `seen_now` of the same query and topics, before
 
     Rows that are read again take the last of the numbers that earlier generations gave, so that the numbers continue.
     Only rows that pass a stream's filter have a number in it. Raises LogUnavailable.
@@ -93,7 +120,10 @@ def fill(history: InputHistory, query: Query, beginning: Beginning, backfill: st
     pasts = pasts_of(history, beginning.cut)
     beyond = _answered_beyond(history, query, pasts, beginning.answered())
     if backfill == Backfill.WINDOW:
-        _look_back(history, replace(query, lateness_us=max(query.lateness_us, beginning.lateness_us)), pasts)
+        lateness_us = max(query.lateness_us, beginning.lateness_us)
+        _recall(history, query, pasts, seen)
+        _look_back(history, query, lateness_us, pasts)
+        _let_go(query, lateness_us, pasts)
     elif backfill == Backfill.EARLIEST:
         for past in pasts:
             past.first = past.earliest
@@ -168,30 +198,49 @@ def _are_in_time(query: Query, ranks: I64) -> NDArray[np.bool_]:
 # -- looking back
 
 
-def _look_back(history: InputHistory, query: Query, pasts: list[Past]) -> None:
-    """`query` has the largest lateness of all generations: so far the rows that one of them took may run back."""
+def _look_back(history: InputHistory, query: Query, lateness_us: int, pasts: list[Past]) -> None:
+    """`lateness_us` is the largest of all generations: so far the rows that one of them took may run back."""
     reader, size = history.log.reader(), LOOK_RECORDS
     try:
-        while not _suffices(query, pasts):
+        while not _suffices(query, lateness_us, pasts):
             for past in pasts:
                 if not past.is_whole:
-                    _see_more(reader, history, query, past, size)
+                    first = max(past.earliest, past.first - size)
+                    earlier = _see(reader, history, query, replace(past, first=first), past.first)
+                    earlier.put(past)
+                    past.first, past.ranks = first, earlier.ranks
+                    past.members, past.offsets = earlier.members, earlier.offsets
             size *= LOOK_GROWTH
     finally:
         reader.close()
 
 
-def _see_more(reader: LogReader[bytes], history: InputHistory, query: Query, past: Past, records: int) -> None:
-    first = max(past.earliest, past.first - records)
-    ranks, members = [], []
-    for rows in rows_between(reader, history.parse, past, first, past.first):
+def _recall(history: InputHistory, query: Query, pasts: list[Past], seen: Sequence[Past]) -> None:
+    """Begin with what was seen before, and see what has come since then, up to the cut."""
+    before_now, reader = {each.source: each for each in seen}, history.log.reader()
+    try:
+        for past in pasts:
+            known = before_now.get(past.source)
+            if known is None or not past.earliest <= known.first < min(known.end, past.cut[0]):
+                continue
+            until = min(known.end, past.cut[0])
+            past.first = known.first
+            past.put(known.between(known.first, until))
+            past.put(_see(reader, history, query, replace(past, first=until), past.end))
+    finally:
+        reader.close()
+
+
+def _see(reader: LogReader[bytes], history: InputHistory, query: Query, past: Past, end: int) -> Past:
+    """What the records from a partition's offset `past.first` to `end` hold before the cut, and nothing else."""
+    ranks, members, offsets = [_NOTHING], [_NO_BITS], [_NOTHING]
+    for rows in rows_between(reader, history.parse, past, past.first, end):
         is_before = before(rows.offsets, rows.rows, past.cut)
         ranks.append(_ranks(query, rows)[is_before])
         members.append(_members(query, past.stream, rows)[is_before])
+        offsets.append(rows.offsets[is_before])
         history.pulse()
-    past.ranks = np.concatenate([*ranks, past.ranks])
-    past.members = np.concatenate([*members, past.members])
-    past.first = first
+    return replace(past, ranks=np.concatenate(ranks), members=np.concatenate(members), offsets=np.concatenate(offsets))
 
 
 def rows_between(reader: LogReader[bytes], parse: Parse, past: Past, first: int, end: int) -> Iterator[Rows]:
@@ -224,57 +273,81 @@ def _ranks(query: Query, rows: Rows) -> I64:
 # -- enough
 
 
-def _suffices(query: Query, pasts: Sequence[Past]) -> bool:
+def _suffices(query: Query, lateness_us: int, pasts: Sequence[Past]) -> bool:
     if all(past.is_whole for past in pasts):
         return True
     if any(not past.is_whole and not len(past.ranks) for past in pasts):
         return False
-    return all(_reaches(query, pasts, stream) for stream in range(len(query.streams)))
+    return all(_reaches(query, lateness_us, pasts, stream) for stream in range(len(query.streams)))
 
 
-def _reaches(query: Query, pasts: Sequence[Past], stream: int) -> bool:
+def _reaches(query: Query, lateness_us: int, pasts: Sequence[Past], stream: int) -> bool:
     """Whether no row of the stream before those seen can be in a window of a row behind the cut."""
     window = query.window_over(stream)
-    fed_by = query.fed_by[stream]
-    own = [past for past in pasts if past.stream == fed_by]
-    known, newest = _known_from(query, own), _newest(query, pasts)
     if window.is_time:  # a row that was not seen may have the rank of `known` itself
+        known, newest = _known_from(query, lateness_us, pasts, stream), _newest(query, lateness_us, pasts)
         return known.rank < newest.rank - window.length
-    return sum(_count_between(query, past, stream, known, newest) for past in own) >= _reach_tuples(window)
+    return len(_countable(query, lateness_us, pasts, stream)) >= _reach_tuples(window)
 
 
 def _reach_tuples(window: Window) -> int:
     return window.length + window.slide
 
 
-def _known_from(query: Query, pasts: Sequence[Past]) -> Stand:
-    """From here on every row of these partitions was seen: those before may run back by the lateness."""
+def _let_go(query: Query, lateness_us: int, pasts: Sequence[Past]) -> None:
+    """Start each partition at its first row that a window can need: in steps, more was seen."""
+    needed = [_needed_from(query, lateness_us, pasts, stream) for stream in range(len(query.streams))]
+    for past in pasts:
+        least = min(needed[stream] for stream, number in enumerate(query.fed_by) if number == past.stream)
+        found = np.flatnonzero(past.ranks >= least)
+        if len(found):
+            kept = past.between(int(past.offsets[found[0]]), past.end)
+            past.first, past.ranks, past.members, past.offsets = kept.first, kept.ranks, kept.members, kept.offsets
+
+
+def _needed_from(query: Query, lateness_us: int, pasts: Sequence[Past], stream: int) -> int:
+    """The least rank that a row of the stream has in a window of a row behind the cut."""
+    window = query.window_over(stream)
+    if window.is_time:
+        return max(NEVER, _newest(query, lateness_us, pasts).rank - window.length)
+    ranks, reach = np.sort(_countable(query, lateness_us, pasts, stream)), _reach_tuples(window)
+    return int(ranks[-reach]) if len(ranks) >= reach else NEVER
+
+
+def _known_from(query: Query, lateness_us: int, pasts: Sequence[Past], stream: int) -> Stand:
+    """From here on every row of the stream was seen: those before may run back by the lateness."""
     return max(
         (
-            Stand(int(past.ranks[: max(1, len(past.ranks) // 2)].max()) + query.lateness_us, past.key)
+            Stand(int(past.ranks[: max(1, len(past.ranks) // 2)].max()) + lateness_us, past.key)
             for past in pasts
-            if not past.is_whole
+            if past.stream == query.fed_by[stream] and not past.is_whole
         ),
         default=Stand(NEVER, _NO_KEY),
     )
 
 
-def _newest(query: Query, pasts: Sequence[Past]) -> Stand:
+def _newest(query: Query, lateness_us: int, pasts: Sequence[Past]) -> Stand:
     """The least that a row behind the cut can be: less by the lateness than its partition's largest before it.
 
     In arrival order, everything that is read again comes before it.
     """
     if query.order is Order.ARRIVAL:
         return Stand(ALWAYS, _NO_KEY)
-    highest = (Stand(int(past.ranks.max()) - query.lateness_us, past.key) for past in pasts if len(past.ranks))
+    highest = (Stand(int(past.ranks.max()) - lateness_us, past.key) for past in pasts if len(past.ranks))
     return min(highest, default=Stand(NEVER, _NO_KEY))
 
 
-def _count_between(query: Query, past: Past, stream: int, known: Stand, newest: Stand) -> int:
-    """A stream's rows from one position in the order to another.
+def _countable(query: Query, lateness_us: int, pasts: Sequence[Past], stream: int) -> I64:
+    """The ranks of a stream's rows, (n,), that surely come before any behind the cut, and after all that weren't seen.
 
-    Of rows of equal rank, partitions before `known` may hold some that were not seen.
+    Of rows of equal rank, partitions before the one known from last may hold some that were not seen.
     """
-    least, most = known.rank + (past.key < known.key), newest.rank - (past.key > newest.key)
-    found = _are_in_time(query, past.ranks) & (past.ranks >= least) & (past.ranks <= most)
-    return int(np.count_nonzero(found & (past.members >> stream & 1 == 1)))
+    known, newest = _known_from(query, lateness_us, pasts, stream), _newest(query, lateness_us, pasts)
+    found = [_NOTHING]
+    for past in pasts:
+        if past.stream == query.fed_by[stream]:
+            least, most = known.rank + (past.key < known.key), newest.rank - (past.key > newest.key)
+            is_between = (past.ranks >= least) & (past.ranks <= most)
+            is_members = past.members >> stream & 1 == 1
+            found.append(past.ranks[_are_in_time(query, past.ranks) & is_between & is_members])
+    return np.concatenate(found)

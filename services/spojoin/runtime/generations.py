@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -13,12 +13,13 @@ from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import EmitOn, Query
 from spojoin.ports.interfaces import Log, LogPartition
 from spojoin.ports.reading import records_between
+from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import CLAIM, Beginning, Generations
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import FIRST_GENERATION, Topic, topic_name
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import differences, fingerprint, is_same_order
-from spojoin.runtime.backfill import InputHistory, fill
+from spojoin.runtime.backfill import InputHistory, Past, fill, seen_now
 from spojoin.runtime.inputs import Parse
 from spojoin.runtime.settings import ENV_PREFIX, NO_RELEASE, Settings
 from spojoin.runtime.topics import Topics
@@ -92,6 +93,7 @@ class GenerationsTopic:
 class Office:
     """Decides what one service serves: `query` is what it was given, the topic says what was agreed upon.
 
+    parse: how the service that writes the log reads the inputs of that query; the others have none
     pulse: called while that takes long
     judged: called with each decision: why another query than the given one is served, or none is; empty where it is it
     awaits_takeover: whether the generation that is served has a successor
@@ -103,14 +105,15 @@ class Office:
         query: Query,
         settings: Settings,
         *,
-        writes_log: bool = False,
+        parse: Parse | None = None,
         pulse: Callable[[], None] = lambda: None,
         judged: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._log = log
         self._query = query
         self._settings = settings
-        self._writes_log = writes_log
+        self._parse = parse
+        self._seen: Sequence[Past] = ()
         self._topic = GenerationsTopic(log, query.name)
         self._mark = fingerprint(query)
         self._pulse = pulse
@@ -131,7 +134,7 @@ class Office:
         """
         found = self._topic.read()
         owner, wanted = self._settings.owner, found.wanted
-        if not self._writes_log:
+        if self._parse is None:
             is_foreign = found.owner not in ("", owner)
             self._judged(foreign(self._query.name, found, owner) if is_foreign else "")
             return None if wanted is None or is_foreign else self._current(found)
@@ -144,7 +147,7 @@ class Office:
             return self._claimed()
         refusal = self._refusal(found, wanted)
         if not refusal and not self._has_served:
-            return self._announced(found)
+            return self._announced_as_next(found, self._parse)
         return self._decided(refusal, self._current(found))
 
     def _decided(self, refusal: str, serving: Serving | None) -> Serving | None:
@@ -172,11 +175,30 @@ class Office:
         self._topic.append(Announcement(CLAIM, 0, "", "", owner=owner, adopts=adopt))
         return self.serving()
 
+    def _announced_as_next(self, found: Generations, parse: Parse) -> Serving | None:
+        """Announce the query, but see first what its windows need: until the takeover, the one before it answers."""
+        if self._settings.backfill is not Backfill.WINDOW or self._seen:
+            return self._announced(found)
+        inputs = self._own_inputs()
+        _log.info("looking at the inputs, before the query is announced", inputs=inputs)
+        self._seen = seen_now(InputHistory(self._log, inputs, parse, self._pulse), self._query)
+        return self.serving() if self._seen else self._announced(found)
+
+    def _seen_for(self, query: Query) -> Sequence[Past]:
+        if query is not self._query:
+            return ()
+        seen, self._seen = self._seen, ()
+        return seen
+
+    def _own_inputs(self) -> tuple[str, ...]:
+        settings = self._settings
+        return Topics.of(self._query, settings.workers_max, settings.input_topics).inputs
+
     def _announced(self, found: Generations) -> Serving | None:
         """Announce the query; of two that are announced at once, the first has the number."""
         number, settings = found.next_number, self._settings
         _log.info("announcing a generation", generation=number, backfill=settings.backfill.value)
-        inputs = Topics.of(self._query, settings.workers_max, settings.input_topics).inputs
+        inputs = self._own_inputs()
         self._topic.append(
             Announcement(
                 number, self._mark, self._query.text, settings.backfill.value, inputs, settings.owner, settings.adopt
@@ -216,7 +238,7 @@ class Office:
             if result_position > START:  # its frames say where reading of the inputs resumes
                 return begun
             history = InputHistory(self._log, topics.inputs, parse, self._pulse)
-            filled = fill(history, query, begun, current.backfill)
+            filled = fill(history, query, begun, current.backfill, self._seen_for(query))
             starts = {f"{topics.inputs[stream]}/{number}": at.offset for (stream, number), at in filled.starts.items()}
             _log.info("windows are filled from the inputs", backfill=current.backfill, starts=starts)
             return filled

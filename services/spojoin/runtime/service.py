@@ -137,7 +137,8 @@ def _refused(error: ConfigurationError) -> int:
 def _serve(roles: tuple[Role, ...], settings: Settings, wire: Callable[[Serving], Wiring]) -> None:
     limit_arenas()
     found = given(settings, lambda query: wire(Serving(query)))  # a mistake ends the start before anything is opened
-    query, service = found.query, wire(Serving(found.query)).service
+    query, wiring = found.query, wire(Serving(found.query))
+    service = wiring.service
     log_lines.configure(settings.log_level, settings.named(service), query.name)
     with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world(roles, settings.named(service), query.name, settings, stack)
@@ -145,7 +146,7 @@ def _serve(roles: tuple[Role, ...], settings: Settings, wire: Callable[[Serving]
             world.log,
             query,
             settings,
-            writes_log=Role.ROUTER in roles,
+            parse=wiring.parse,
             pulse=world.health.tick,
             judged=found.judging(world.reporter.judged),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from unittest.mock import patch
@@ -98,12 +98,22 @@ def _overtaken_backfill() -> Patches:
 
 @_mutant("backfill-too-short", "windows are filled to half of what they reach")
 def _backfill_too_short() -> Patches:
-    original = backfill._reaches
+    original = backfill._needed_from
 
-    def half(query: object, pasts: object, stream: int) -> bool:
-        return bool(original(_Halved(query), pasts, stream))  # type: ignore[arg-type]
+    def half(query: object, lateness_us: int, pasts: Sequence[backfill.Past], stream: int) -> int:
+        return original(_Halved(query), lateness_us, pasts, stream)  # type: ignore[arg-type]
 
-    return [patch.object(backfill, "_reaches", half)]
+    return [patch.object(backfill, "_needed_from", half)]
+
+
+@_mutant("seen-behind-the-cut", "rows seen before the takeover fill windows though they lie behind the cut")
+def _seen_behind_the_cut() -> Patches:
+    original = backfill.Past.between
+
+    def between(self: backfill.Past, first: int, end: int) -> backfill.Past:
+        return original(self, first, max(end, self.end))
+
+    return [patch.object(backfill.Past, "between", between)]
 
 
 class _Halved:

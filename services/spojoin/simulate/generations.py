@@ -23,7 +23,7 @@ from spojoin.roles.router.closing import ClosingRouter
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
-from spojoin.runtime.backfill import InputHistory, fill
+from spojoin.runtime.backfill import InputHistory, Past, fill, seen_now
 from spojoin.runtime.generations import beginning_after
 from spojoin.simulate import probabilities as odds
 from spojoin.simulate.broker import AppendsUnderWay
@@ -39,7 +39,7 @@ from spojoin.simulate.outcome import RunOutcome
 from spojoin.simulate.process import Post, Process
 from spojoin.simulate.replacement import Replacement, draw_replacement
 from spojoin.simulate.run import FAULTS_SHOWN, Failure, shrunk
-from spojoin.simulate.scenario import Elaborate, for_router
+from spojoin.simulate.scenario import Elaborate, Scenario, for_router
 from spojoin.simulate.succession import judge_succession
 from spojoin.simulate.verdict import Wrong
 from spojoin.simulate.world import World
@@ -103,6 +103,7 @@ class GenerationsWorld(World):
         self._era_of: dict[str, int] = {}
         self._successor_of: dict[str, int | None] = {}
         self._ghost_era: dict[int, int] = {}
+        self._seen: dict[int, list[Past]] = {}
         self._requested = FIRST_GENERATION
         self._generations.hear(self._announcement(FIRST_GENERATION))
         super().__init__(replacement.scenarios[0], WIRING)
@@ -199,13 +200,20 @@ class GenerationsWorld(World):
         era = self._eras[self._current]
         if self._current == FIRST_GENERATION or result_position > START:
             return era.begun
-        inputs = InputsLog(self.scenario, self._feed.available)
-        backfill = self._announcement(self._current).backfill
-        topics = [str(number) for number in range(len(self.scenario.query.inputs))]
-        history = InputHistory(cast("Log[bytes]", inputs), topics, inputs.parse)
-        begun = fill(history, self.scenario.query, era.begun, backfill)
+        backfill, seen = self._announcement(self._current).backfill, self._seen.pop(self._current, ())
+        begun = fill(self._history(self.scenario), self.scenario.query, era.begun, backfill, seen)
         era.starts = dict(begun.starts)
         return begun
+
+    def _history(self, scenario: Scenario) -> InputHistory:
+        inputs = InputsLog(scenario, self._feed.available)
+        topics = [str(number) for number in range(len(scenario.query.inputs))]
+        return InputHistory(cast("Log[bytes]", inputs), topics, inputs.parse)
+
+    def _see(self, number: int) -> None:
+        """What the router of a generation sees while the one before it answers."""
+        scenario = self._replacement.scenarios[number - 1]
+        self._seen[number] = seen_now(self._history(scenario), scenario.query)
 
     def _sink(self, result_position: ResultPosition) -> Machine:
         return SinkMachine(self.scenario.query, result_position, self._current)
@@ -239,7 +247,8 @@ class GenerationsWorld(World):
         if isinstance(record, Result) and self.log is not self._eras[record.generation].log:
             raise Wrong(f"a result of generation {record.generation} comes from another's sink")
         if isinstance(record, Announcement):
-            self._generations.hear(record)
+            if self._generations.hear(record):
+                self._see(record.generation)
         elif isinstance(record, Takeover) and self._generations.hear(record):
             self._take_over(record)
         return record

@@ -68,22 +68,31 @@ def filled(
     trimmed: dict[tuple[int, int], int] | None = None,
     how: str = Backfill.WINDOW,
     counts: dict[int, int] | None = None,
+    seen_at: int | None = None,
 ) -> Beginning:
-    """`inputs` by stream and partition."""
+    """`inputs` by stream and partition; `seen_at`: how many messages of each were there when they were looked at."""
     log = MemoryLog[bytes]()
     topics = [f"in.{number}" for number in range(len(inputs))]
-    writer = log.writer()
     for topic, partitions in zip(topics, inputs, strict=True):
         log.create_topics({topic: len(partitions)})
-        for partition, messages in enumerate(partitions):
-            for message in messages:
-                writer.append(
-                    LogPartition(topic, partition), orjson.dumps(message.rows), timestamp_ms=message.produced_ms
-                )
+    history = backfill.InputHistory(log, topics, parse)
+    write(log, topics, inputs, slice(seen_at or 0))
+    seen = () if seen_at is None else backfill.seen_now(history, asked)
+    write(log, topics, inputs, slice(seen_at or 0, None))
     for (stream, partition), before in (trimmed or {}).items():
         log.trim(LogPartition(topics[stream], partition), before)
     begun = Beginning(2, 7, cut, counts=tuple((counts or {}).get(stream, 0) for stream in range(len(inputs))))
-    return backfill.fill(backfill.InputHistory(log, topics, parse), asked, begun, how)
+    return backfill.fill(history, asked, begun, how, seen)
+
+
+def write(
+    log: MemoryLog[bytes], topics: Sequence[str], inputs: Sequence[Sequence[Sequence[Message]]], which: slice
+) -> None:
+    writer = log.writer()
+    for topic, partitions in zip(topics, inputs, strict=True):
+        for partition, messages in enumerate(partitions):
+            for each in messages[which]:
+                writer.append(LogPartition(topic, partition), orjson.dumps(each.rows), timestamp_ms=each.produced_ms)
 
 
 # -- the brute force
@@ -143,11 +152,11 @@ def window_of(asked: Query, order: list[Row], at: int) -> list[Row]:
     return before[max(0, -(-len(before) // window.slide) * window.slide - window.length) :]
 
 
-def check(asked: Query, inputs, cut, trimmed) -> None:
+def check(asked: Query, inputs, cut, trimmed, seen_at: int | None = None) -> None:
     earliest = {place: (trimmed.get(place, 0), 0) for place in cut}
     rows = list(rows_of(inputs, asked, earliest))
     counts = {stream: sum(row.place < cut[row.input] and row.stream == stream for row in rows) for stream in range(2)}
-    begun = filled(asked, inputs, cut, trimmed=trimmed, counts=counts)
+    begun = filled(asked, inputs, cut, trimmed=trimmed, counts=counts, seen_at=seen_at)
     order = in_order(rows, asked, cut)
     seen = {row.input for row in rows if row.place < cut[row.input]}
     for at, row in enumerate(order):
@@ -195,7 +204,8 @@ def worlds(draw: st.DrawFn) -> tuple:
     is_time = order is Order.EVENT_TIME and draw(st.booleans())
     window = Window(is_time, slide * draw(st.integers(1, 6)), slide)
     late = LATENESS if order is Order.EVENT_TIME else 0
-    return replace(base, window=window, order=order, lateness_us=late), inputs, cut, trimmed
+    seen_at = draw(st.one_of(st.none(), st.integers(0, 12)))
+    return replace(base, window=window, order=order, lateness_us=late), inputs, cut, trimmed, seen_at
 
 
 def look(monkeypatch: pytest.MonkeyPatch, records: int) -> None:
@@ -255,8 +265,27 @@ def test_only_as_much_as_needed_is_read_again(monkeypatch):
     asked = replace(SELF, window=Window(False, 10, 1))
     begun = filled(asked, [[held]], {(0, 0): (900, 0)}, counts={0: 900})
     (start,) = begun.starts.values()
-    assert 850 < start.offset <= 890
+    assert start.offset == 900 - (10 + 1)
     assert begun.first_indexes == (start.offset,)
+
+
+def test_what_was_seen_before_the_takeover_is_read_once(monkeypatch):
+    look(monkeypatch, 4)
+    read: list[int] = []
+    between = backfill.rows_between
+
+    def spied(reader: object, parsing: object, past: backfill.Past, first: int, end: int) -> object:
+        read.extend(range(first, end))
+        return between(reader, parsing, past, first, end)
+
+    monkeypatch.setattr(backfill, "rows_between", spied)
+    held = [Message([time], time) for time in range(1_000)]
+    asked = replace(SELF, window=Window(False, 10, 1))
+    begun = filled(asked, [[held]], {(0, 0): (900, 0)}, counts={0: 900}, seen_at=895)
+    assert begun == filled(asked, [[held]], {(0, 0): (900, 0)}, counts={0: 900})
+    read.clear()
+    filled(asked, [[held]], {(0, 0): (900, 0)}, counts={0: 900}, seen_at=895)
+    assert len(read) == len(set(read))
 
 
 @pytest.mark.parametrize("how", [Backfill.NONE, Backfill.WINDOW])

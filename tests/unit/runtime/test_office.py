@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
-from spojoin.ports.interfaces import LogPartition
+from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.ports.memory import MemoryLog
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import Role, Topic, topic_name
@@ -15,7 +19,8 @@ from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import GenerationsTopic, Office, check_generation, goes_on
 from spojoin.runtime.settings import NO_RELEASE, load_settings
 from spojoin.wire.codec import encode
-from spojoin.wire.records import Announcement, SourcePosition, Takeover
+from spojoin.wire.records import Announcement, Rows, SourcePosition, Takeover
+from tests.support.runtime_world import unread
 
 TEXT = """
 name: q
@@ -40,7 +45,13 @@ def log() -> MemoryLog[bytes]:
 
 def office(log: MemoryLog[bytes], query: Query, role: Role = Role.ROUTER, **given: object) -> Office:
     settings = load_settings(query_file="q.yaml", **given)
-    made = Office(log, query, settings, writes_log=role is Role.ROUTER, judged=lambda said: said_by(made).append(said))
+    made = Office(
+        log,
+        query,
+        settings,
+        parse=unread if role is Role.ROUTER else None,
+        judged=lambda said: said_by(made).append(said),
+    )
     return made
 
 
@@ -133,6 +144,21 @@ def test_a_router_that_may_replace_announces_and_ends_the_old_generation_first(l
     write(log, takeover(2, 1))
     assert served(router.serving()) == served(sink.serving()) == (2, None, fingerprint(NEW))
     assert len(log.records(GENERATIONS)) == 3
+
+
+def test_what_windows_need_is_looked_at_before_the_announcement(log):
+    office(log, OLD).serving()
+    log.writer().append(LogPartition("in.trips", 0), b"{}")
+    announced_then: list[int] = []
+
+    def parse(_stream: int, _partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:
+        announced_then.append(log.end(GENERATIONS))
+        one = np.array([records[0].offset])
+        return Rows(one, 0 * one, records[-1].offset + 1, (), None, pa.array([0]), one)
+
+    before, settings = log.end(GENERATIONS), load_settings(query_file="q.yaml", replace=True)
+    assert served(Office(log, NEW, settings, parse=parse).serving()) == (1, 2, fingerprint(OLD))
+    assert announced_then == [before]
 
 
 def test_an_old_service_serves_on_until_the_takeover_and_then_ends(log):
@@ -271,7 +297,7 @@ def test_a_query_that_is_not_the_given_one_keeps_the_topics_that_it_was_announce
     office(log, OLD, owner=FIRST, input_topics={"trips": "rides"}).serving()
     renamed = parse_query(TEXT.replace("trips", "tours"))
     settings = load_settings(query_file="q.yaml", owner=FIRST, input_topics={"tours": "rides"})
-    serving = Office(log, renamed, settings, writes_log=True).serving()
+    serving = Office(log, renamed, settings, parse=unread).serving()
     assert serving.topics(settings).inputs == ("rides",)
 
 
