@@ -94,6 +94,7 @@ class Office:
     """Decides what one service serves: `query` is what it was given, the topic says what was agreed upon.
 
     parse: how the service that writes the log reads the inputs of that query; the others have none
+    prepare: called with the topics of a later generation before it is announced, and while the one before it answers
     pulse: called while that takes long
     judged: called with each decision: why another query than the given one is served, or none is; empty where it is it
     awaits_takeover: whether the generation that is served has a successor
@@ -106,6 +107,7 @@ class Office:
         settings: Settings,
         *,
         parse: Parse | None = None,
+        prepare: Callable[[Topics], None] = lambda _: None,
         pulse: Callable[[], None] = lambda: None,
         judged: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -113,6 +115,7 @@ class Office:
         self._query = query
         self._settings = settings
         self._parse = parse
+        self._prepare = prepare
         self._seen: Sequence[Past] = ()
         self._topic = GenerationsTopic(log, query.name)
         self._mark = fingerprint(query)
@@ -176,13 +179,15 @@ class Office:
         return self.serving()
 
     def _announced_as_next(self, found: Generations, parse: Parse) -> Serving | None:
-        """Announce the query, but see first what its windows need: until the takeover, the one before it answers."""
-        if self._settings.backfill is not Backfill.WINDOW or self._seen:
-            return self._announced(found)
-        inputs = self._own_inputs()
-        _log.info("looking at the inputs, before the query is announced", inputs=inputs)
-        self._seen = seen_now(InputHistory(self._log, inputs, parse, self._pulse), self._query)
-        return self.serving() if self._seen else self._announced(found)
+        """Announce the query, but do first what can be done while the one before it answers."""
+        if self._settings.backfill is Backfill.WINDOW and not self._seen:
+            inputs = self._own_inputs()
+            _log.info("looking at the inputs, before the query is announced", inputs=inputs)
+            self._seen = seen_now(InputHistory(self._log, inputs, parse, self._pulse), self._query)
+            if self._seen:
+                return self.serving()
+        self._prepare(Serving(self._query, found.next_number).topics(self._settings))
+        return self._announced(found)
 
     def _seen_for(self, query: Query) -> Sequence[Past]:
         if query is not self._query:

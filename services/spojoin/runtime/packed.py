@@ -33,7 +33,13 @@ def edge_with(roles: Iterable[Role], settings: Settings) -> Edge:
 
 def topics_needed(settings: Settings) -> frozenset[Topic]:
     """The topics between all processes of a query; a predictor and a controller may be among them."""
-    groups = [*parse_packing(settings.packing).groups, (Role.PREDICTOR,), (Role.CONTROLLER,)]
+    others = (touched(edge_with((role,), settings)) for role in (Role.PREDICTOR, Role.CONTROLLER))
+    return awaited_topics(settings).union(*others)
+
+
+def awaited_topics(settings: Settings) -> frozenset[Topic]:
+    """Those that results wait for."""
+    groups = parse_packing(settings.packing).groups
     beats = {Topic.PRESENCE} if settings.standbys else set()
     return frozenset(beats.union(*(touched(edge_with(group, settings)) for group in groups)))
 

@@ -32,7 +32,7 @@ from spojoin.runtime.generations import Office, Serving, goes_on
 from spojoin.runtime.given import given
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
 from spojoin.runtime.memory import limit_arenas, loaded_objects_spared
-from spojoin.runtime.packed import alone, edge_with, instance_of, packed, takes_over
+from spojoin.runtime.packed import alone, awaited_topics, edge_with, instance_of, packed, takes_over
 from spojoin.runtime.rotation import end_when_changed
 from spojoin.runtime.settings import ENV_PREFIX, Settings, load_settings
 from spojoin.runtime.topics import Topics, create_kept
@@ -147,6 +147,7 @@ def _serve(roles: tuple[Role, ...], settings: Settings, wire: Callable[[Serving]
             query,
             settings,
             parse=wiring.parse,
+            prepare=lambda topics: create_topics(world.log, topics, settings.topic_configs, awaited_topics(settings)),
             pulse=world.health.tick,
             judged=found.judging(world.reporter.judged),
         )

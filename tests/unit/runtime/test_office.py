@@ -161,6 +161,22 @@ def test_what_windows_need_is_looked_at_before_the_announcement(log):
     assert announced_then == [before]
 
 
+def test_topics_of_a_generation_are_made_before_it_is_announced(log):
+    office(log, OLD).serving()
+    made = []
+
+    def prepare(topics):
+        made.append((topics.generation, GenerationsTopic(log, "q").read().next_number))
+
+    settings = load_settings(query_file="q.yaml", replace=True)
+    router = Office(log, NEW, settings, parse=unread, prepare=prepare)
+    assert served(router.serving()) == (1, 2, fingerprint(OLD))
+    assert made == [(2, 2)]
+    write(log, takeover(2, 1))
+    router.serving()
+    assert made == [(2, 2)]
+
+
 def test_an_old_service_serves_on_until_the_takeover_and_then_ends(log):
     old = office(log, OLD)
     serving = old.serving()
