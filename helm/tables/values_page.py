@@ -65,8 +65,10 @@ goes on with the query that is served, without a row lost. Then `spojoin status`
 refused and how to replace, and the metric `spojoin_query_accepted` is 0. So they do where the query file has a mistake.
 
 `helm rollback` to a revision of another query is refused by that revision's check, unless that revision has
-`query.replace=true`: then it replaces the query back. After a refused rollback the release runs as before; upgrade with
-the earlier query and `query.replace=true`.
+`query.replace=true`: then it replaces the query back. After a refused rollback the release runs as before, but Helm
+calls it `pending-rollback` and takes no upgrade. `helm rollback joins REVISION` ends that, where REVISION is the one
+that `helm history joins` calls `deployed`; no pod restarts. Then upgrade with the earlier query and
+`query.replace=true`.
 
 The check needs Kafka to answer, and the Secrets of Kafka and Redis to be there. Only a Kafka or a user that the release
 itself brings (`devKafka`, `strimzi.users`) may be missing.

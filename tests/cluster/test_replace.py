@@ -6,6 +6,9 @@ Rows are numbered and come from one partition, so each is answered at its number
 it stopped, by the new one from there on, both as a nested loop over all that was sent.
 """
 
+import json
+import time
+
 import numpy as np
 import pytest
 
@@ -21,6 +24,8 @@ OLD = query_text(NAME, WINDOW, SLIDE)
 NEW = OLD.replace("l.cooling >= r.cooling", "l.cooling < r.cooling").replace(
     f"INTERVAL '{SLIDE}' ON '{WINDOW}'", f"INTERVAL '{NEW_SLIDE}' ON '{NEW_WINDOW}'"
 )
+#: Longer than a fenced router waits to be ended before it ends itself.
+SETTLE_S = 30
 FEW_PODS = {
     "pojoin.replicas": 1,
     "predictor.enabled": "false",
@@ -63,8 +68,23 @@ def pods_of(cluster):
 
 def following(cluster):
     """As pods_of, of the services that serve what the router announces, and that no test deletes."""
-    kinds = ("mutable", "permutation", "pojoin", "logical-and")
-    return {name: count for name, count in pods_of(cluster).items() if any(kind in name for kind in kinds)}
+    kinds = tuple(f"{cluster.full}-{kind}" for kind in ("mutable", "permutation", "pojoin", "logical-and"))
+    return {name: count for name, count in pods_of(cluster).items() if name.startswith(kinds)}
+
+
+def settled(cluster):
+    """As pods_of, once that has been the same for longer than a router waits that another one has fenced (P15)."""
+    seen = []
+
+    def is_settled():
+        cluster.wait_ready()
+        found, now = pods_of(cluster), time.monotonic()
+        if not seen or seen[-1][1] != found:
+            seen.append((now, found))
+        return now - seen[-1][0] > SETTLE_S
+
+    eventually(is_settled, 240, lambda: pods_of(cluster))
+    return seen[-1][1]
 
 
 def test_a_changed_query_is_refused_and_the_release_goes_on(changing, tmp_path):
@@ -94,12 +114,16 @@ def test_a_changed_query_takes_over_while_rows_flow_and_pods_are_deleted(changin
 
 def test_a_rollback_across_queries_is_refused_and_the_release_goes_on(changing):
     cluster, flow = changing
-    cluster.wait_ready()
-    before, answered = pods_of(cluster), flow.answered(2)
+    before, answered = settled(cluster), flow.answered(2)
     done = cluster.helm("rollback", NAME, "1", "--timeout", "120s", check=False)
     assert done.returncode != 0
     eventually(lambda: pods_of(cluster) == before, 60, lambda: pods_of(cluster))
     eventually(lambda: flow.answered(2) > answered + NEW_WINDOW, 60, flow.messages)
+    history = json.loads(cluster.helm("history", NAME, "--output", "json").stdout)
+    assert history[-1]["status"] == "pending-rollback", "Helm takes no upgrade meanwhile"
+    (running,) = (each["revision"] for each in history if each["status"] == "deployed")
+    cluster.helm("rollback", NAME, str(running), "--timeout", "120s")
+    eventually(lambda: pods_of(cluster) == before, 60, lambda: pods_of(cluster))
 
 
 def test_an_apply_without_hooks_replaces_pods_and_no_query(changing, tmp_path):
