@@ -46,6 +46,7 @@ QUERY = {
     "SPOJOIN_JOINERS": "2",
     "SPOJOIN_WORKERS_MAX": "8",
     "SPOJOIN_OWNER": "joins/demo",
+    "SPOJOIN_REPLACE": "false",
 }
 NUMBER = "metadata.labels['apps.kubernetes.io/pod-index']"
 SCALING = {"SPOJOIN_AUTOSCALE": "false", "SPOJOIN_SCALE_MIN": "1", "SPOJOIN_SCALE_MAX": "8"}
