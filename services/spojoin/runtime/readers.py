@@ -49,7 +49,7 @@ READERS: Mapping[str, Sequence[str]] = {
     "input_topics": _ALL,
     "owner": _SERVICES,
     "adopt": (Role.ROUTER,),
-    "replace": (Role.ROUTER,),
+    "replace": (Role.ROUTER, Role.CONTROLLER),
     "backfill": (Role.ROUTER,),
     "transactions": (Role.ROUTER, Role.SINK),
     "router_transactions": (Role.ROUTER,),
