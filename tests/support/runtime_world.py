@@ -15,7 +15,7 @@ from spojoin.protocol.packing import edge_of
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
-from spojoin.runtime.generations import Office
+from spojoin.runtime.generations import Announcing, Office
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
 from spojoin.runtime.service import Charge, create_topics
 from spojoin.runtime.settings import load_settings
@@ -117,8 +117,8 @@ class Bench:
         self.append(GENERATIONS, Announcement(1, fingerprint(QUERY), QUERY.text, "window"))
         chosen = load_settings(query_file="q.yaml", workers=TOPICS.workers_max, **settings)
         roles = self.spec.roles
-        parse = unread if Role.ROUTER in roles else None
-        office = Office(self.log, QUERY, chosen, parse=parse, pulse=self.health.tick)
+        announcing = Announcing(unread) if Role.ROUTER in roles else None
+        office = Office(self.log, QUERY, chosen, announcing=announcing, pulse=self.health.tick)
         wiring = Wiring("x-0", self._machine)
         return Charge(roles, QUERY, chosen, lambda _: wiring, self.world, office)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import structlog
 
@@ -90,11 +91,20 @@ class GenerationsTopic:
             writer.close()
 
 
+class Announcing(NamedTuple):
+    """What the service that writes the log needs before it announces its query, while the one before it answers.
+
+    parse: how it reads the inputs of that query; prepare: makes the topics of a generation
+    """
+
+    parse: Parse
+    prepare: Callable[[Topics], None] = lambda _: None
+
+
 class Office:
     """Decides what one service serves: `query` is what it was given, the topic says what was agreed upon.
 
-    parse: how the service that writes the log reads the inputs of that query; the others have none
-    prepare: called with the topics of a later generation before it is announced, and while the one before it answers
+    announcing: of the service that writes the log; the others announce nothing
     pulse: called while that takes long
     judged: called with each decision: why another query than the given one is served, or none is; empty where it is it
     awaits_takeover: whether the generation that is served has a successor
@@ -106,16 +116,14 @@ class Office:
         query: Query,
         settings: Settings,
         *,
-        parse: Parse | None = None,
-        prepare: Callable[[Topics], None] = lambda _: None,
+        announcing: Announcing | None = None,
         pulse: Callable[[], None] = lambda: None,
         judged: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._log = log
         self._query = query
         self._settings = settings
-        self._parse = parse
-        self._prepare = prepare
+        self._announcing = announcing
         self._seen: Sequence[Past] = ()
         self._topic = GenerationsTopic(log, query.name)
         self._mark = fingerprint(query)
@@ -137,7 +145,7 @@ class Office:
         """
         found = self._topic.read()
         owner, wanted = self._settings.owner, found.wanted
-        if self._parse is None:
+        if self._announcing is None:
             is_foreign = found.owner not in ("", owner)
             self._judged(foreign(self._query.name, found, owner) if is_foreign else "")
             return None if wanted is None or is_foreign else self._current(found)
@@ -150,7 +158,7 @@ class Office:
             return self._claimed()
         refusal = self._refusal(found, wanted)
         if not refusal and not self._has_served:
-            return self._announced_as_next(found, self._parse)
+            return self._announced_as_next(found, self._announcing)
         return self._decided(refusal, self._current(found))
 
     def _decided(self, refusal: str, serving: Serving | None) -> Serving | None:
@@ -178,15 +186,15 @@ class Office:
         self._topic.append(Announcement(CLAIM, 0, "", "", owner=owner, adopts=adopt))
         return self.serving()
 
-    def _announced_as_next(self, found: Generations, parse: Parse) -> Serving | None:
+    def _announced_as_next(self, found: Generations, announcing: Announcing) -> Serving | None:
         """Announce the query, but do first what can be done while the one before it answers."""
         if self._settings.backfill is Backfill.WINDOW and not self._seen:
             inputs = self._own_inputs()
             _log.info("looking at the inputs, before the query is announced", inputs=inputs)
-            self._seen = seen_now(InputHistory(self._log, inputs, parse, self._pulse), self._query)
+            self._seen = seen_now(InputHistory(self._log, inputs, announcing.parse, self._pulse), self._query)
             if self._seen:
                 return self.serving()
-        self._prepare(Serving(self._query, found.next_number).topics(self._settings))
+        announcing.prepare(Serving(self._query, found.next_number).topics(self._settings))
         return self._announced(found)
 
     def _seen_for(self, query: Query) -> Sequence[Past]:

@@ -28,7 +28,7 @@ from spojoin.protocol.services import without_workers
 from spojoin.protocol.topic_config import TopicConfigs, TopicKind
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, presence_partition
 from spojoin.query.meaning import fingerprint
-from spojoin.runtime.generations import Office, Serving, goes_on
+from spojoin.runtime.generations import Announcing, Office, Serving, goes_on
 from spojoin.runtime.given import given
 from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
 from spojoin.runtime.memory import limit_arenas, loaded_objects_spared
@@ -142,12 +142,15 @@ def _serve(roles: tuple[Role, ...], settings: Settings, wire: Callable[[Serving]
     log_lines.configure(settings.log_level, settings.named(service), query.name)
     with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world(roles, settings.named(service), query.name, settings, stack)
+
+        def prepare(topics: Topics) -> None:
+            create_topics(world.log, topics, settings.topic_configs, awaited_topics(settings))
+
         office = Office(
             world.log,
             query,
             settings,
-            parse=wiring.parse,
-            prepare=lambda topics: create_topics(world.log, topics, settings.topic_configs, awaited_topics(settings)),
+            announcing=None if wiring.parse is None else Announcing(wiring.parse, prepare),
             pulse=world.health.tick,
             judged=found.judging(world.reporter.judged),
         )

@@ -16,7 +16,7 @@ from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import Role, Topic, topic_name
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
-from spojoin.runtime.generations import GenerationsTopic, Office, check_generation, goes_on
+from spojoin.runtime.generations import Announcing, GenerationsTopic, Office, check_generation, goes_on
 from spojoin.runtime.settings import NO_RELEASE, load_settings
 from spojoin.wire.codec import encode
 from spojoin.wire.records import Announcement, Rows, SourcePosition, Takeover
@@ -49,7 +49,7 @@ def office(log: MemoryLog[bytes], query: Query, role: Role = Role.ROUTER, **give
         log,
         query,
         settings,
-        parse=unread if role is Role.ROUTER else None,
+        announcing=Announcing(unread) if role is Role.ROUTER else None,
         judged=lambda said: said_by(made).append(said),
     )
     return made
@@ -157,7 +157,7 @@ def test_what_windows_need_is_looked_at_before_the_announcement(log):
         return Rows(one, 0 * one, records[-1].offset + 1, (), None, pa.array([0]), one)
 
     before, settings = log.end(GENERATIONS), load_settings(query_file="q.yaml", replace=True)
-    assert served(Office(log, NEW, settings, parse=parse).serving()) == (1, 2, fingerprint(OLD))
+    assert served(Office(log, NEW, settings, announcing=Announcing(parse)).serving()) == (1, 2, fingerprint(OLD))
     assert announced_then == [before]
 
 
@@ -169,7 +169,7 @@ def test_topics_of_a_generation_are_made_before_it_is_announced(log):
         made.append((topics.generation, GenerationsTopic(log, "q").read().next_number))
 
     settings = load_settings(query_file="q.yaml", replace=True)
-    router = Office(log, NEW, settings, parse=unread, prepare=prepare)
+    router = Office(log, NEW, settings, announcing=Announcing(unread, prepare))
     assert served(router.serving()) == (1, 2, fingerprint(OLD))
     assert made == [(2, 2)]
     write(log, takeover(2, 1))
@@ -313,7 +313,7 @@ def test_a_query_that_is_not_the_given_one_keeps_the_topics_that_it_was_announce
     office(log, OLD, owner=FIRST, input_topics={"trips": "rides"}).serving()
     renamed = parse_query(TEXT.replace("trips", "tours"))
     settings = load_settings(query_file="q.yaml", owner=FIRST, input_topics={"tours": "rides"})
-    serving = Office(log, renamed, settings, parse=unread).serving()
+    serving = Office(log, renamed, settings, announcing=Announcing(unread)).serving()
     assert serving.topics(settings).inputs == ("rides",)
 
 

@@ -27,7 +27,7 @@ from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.topology import Role
 from spojoin.query.load import parse_query
 from spojoin.query.meaning import fingerprint
-from spojoin.runtime.generations import Office, Serving
+from spojoin.runtime.generations import Announcing, Office, Serving
 from spojoin.runtime.loop import Loop, Surroundings
 from spojoin.runtime.service import Charge, create_topics
 from spojoin.runtime.settings import load_settings
@@ -96,7 +96,8 @@ def charge(role: Role, number: int, log: MemoryLog[bytes], clock: ManualClock, q
     world = Surroundings(
         log, shared, clock, metrics, health, Reporter(Identity((role,), name, "q", 9), shared, clock, metrics, health)
     )
-    office = Office(log, query, settings, parse=room.wire(Serving(query), settings).parse)
+    parse = room.wire(Serving(query), settings).parse
+    office = Office(log, query, settings, announcing=None if parse is None else Announcing(parse))
     return Charge((role,), query, settings, lambda serving: room.wire(serving, settings), world, office)
 
 
