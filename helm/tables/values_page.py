@@ -118,7 +118,8 @@ when it has taken over, and only then Kubernetes ends the old one. So a node nee
 own for that. A PO-Join worker has its number from its pod's name, so its old pod goes first, one after the other:
 results wait while it starts again. It answers for up to 20 s before it goes (`terminationGracePeriodSeconds` less 10),
 so that the others have started by then. Where that is too long, workers can share a process with other roles, which has
-no such name (`packing`, `pojoin.inside`), or have standbys. On busy cores results were [silent for
+no such name (`packing`, `pojoin.inside`), or have standbys on nodes with cores to spare: [an upgrade starts
+them](CAPACITY.md#upgrades-and-replacements) at the same time. On busy cores results were [silent for
 10 s](../../loadgen/README.md#silence) while a worker restarted; where the standby of a killed process took over, on
 cores less busy, for less than 0.9 s. Nothing waits for predictor and controller: their old pods go first.
 
@@ -180,9 +181,8 @@ RESTARTS
 
 A changed query restarts router, controller and page: the other services serve what the router announces, and only
 another name of the query restarts them, too. A file of `query.tables` restarts the router, values under a role that
-role. `podAnnotations`, `podLabels` and
-`terminationGracePeriodSeconds` restart all but controller and page; `image`, `extraEnv`, `extraVolumes` and where pods
-may run restart all.
+role. `podAnnotations`, `podLabels` and `terminationGracePeriodSeconds` restart all but controller and page; `image`,
+`extraEnv`, `extraVolumes` and where pods may run restart all.
 
 ## A history
 

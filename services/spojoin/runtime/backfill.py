@@ -203,13 +203,11 @@ def _look_back(history: InputHistory, query: Query, lateness_us: int, pasts: lis
     reader, size = history.log.reader(), LOOK_RECORDS
     try:
         while not _suffices(query, lateness_us, pasts):
-            for past in pasts:
+            for number, past in enumerate(pasts):
                 if not past.is_whole:
                     first = max(past.earliest, past.first - size)
-                    earlier = _see(reader, history, query, replace(past, first=first), past.first)
-                    earlier.put(past)
-                    past.first, past.ranks = first, earlier.ranks
-                    past.members, past.offsets = earlier.members, earlier.offsets
+                    pasts[number] = _see(reader, history, query, replace(past, first=first), past.first)
+                    pasts[number].put(past)
             size *= LOOK_GROWTH
     finally:
         reader.close()
@@ -294,15 +292,14 @@ def _reach_tuples(window: Window) -> int:
     return window.length + window.slide
 
 
-def _let_go(query: Query, lateness_us: int, pasts: Sequence[Past]) -> None:
+def _let_go(query: Query, lateness_us: int, pasts: list[Past]) -> None:
     """Start each partition at its first row that a window can need: in steps, more was seen."""
     needed = [_needed_from(query, lateness_us, pasts, stream) for stream in range(len(query.streams))]
-    for past in pasts:
+    for at, past in enumerate(pasts):
         least = min(needed[stream] for stream, number in enumerate(query.fed_by) if number == past.stream)
         found = np.flatnonzero(past.ranks >= least)
         if len(found):
-            kept = past.between(int(past.offsets[found[0]]), past.end)
-            past.first, past.ranks, past.members, past.offsets = kept.first, kept.ranks, kept.members, kept.offsets
+            pasts[at] = past.between(int(past.offsets[found[0]]), past.end)
 
 
 def _needed_from(query: Query, lateness_us: int, pasts: Sequence[Past], stream: int) -> int:

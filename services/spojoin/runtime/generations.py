@@ -146,9 +146,9 @@ class Office:
         found = self._topic.read()
         owner, wanted = self._settings.owner, found.wanted
         if self._announcing is None:
-            is_foreign = found.owner not in ("", owner)
-            self._judged(foreign(self._query.name, found, owner) if is_foreign else "")
-            return None if wanted is None or is_foreign else self._current(found)
+            is_ours = is_owners(found, owner, "")
+            self._judged("" if is_ours else foreign(self._query.name, found, owner))
+            return None if wanted is None or not is_ours else self._current(found)
         adopt = "" if self._has_served else self._settings.adopt  # whoever lost the name doesn't take it back
         if not is_owners(found, owner, adopt):
             return self._decided(foreign(self._query.name, found, owner), None)
@@ -188,13 +188,13 @@ class Office:
 
     def _announced_as_next(self, found: Generations, announcing: Announcing) -> Serving | None:
         """Announce the query, but do first what can be done while the one before it answers."""
+        topics = Serving(self._query, found.next_number).topics(self._settings)
         if self._settings.backfill is Backfill.WINDOW and not self._seen:
-            inputs = self._own_inputs()
-            _log.info("looking at the inputs, before the query is announced", inputs=inputs)
-            self._seen = seen_now(InputHistory(self._log, inputs, announcing.parse, self._pulse), self._query)
+            _log.info("looking at the inputs, before the query is announced", inputs=topics.inputs)
+            self._seen = seen_now(InputHistory(self._log, topics.inputs, announcing.parse, self._pulse), self._query)
             if self._seen:
                 return self.serving()
-        announcing.prepare(Serving(self._query, found.next_number).topics(self._settings))
+        announcing.prepare(topics)
         return self._announced(found)
 
     def _seen_for(self, query: Query) -> Sequence[Past]:
@@ -203,15 +203,11 @@ class Office:
         seen, self._seen = self._seen, ()
         return seen
 
-    def _own_inputs(self) -> tuple[str, ...]:
-        settings = self._settings
-        return Topics.of(self._query, settings.workers_max, settings.input_topics).inputs
-
     def _announced(self, found: Generations) -> Serving | None:
         """Announce the query; of two that are announced at once, the first has the number."""
         number, settings = found.next_number, self._settings
         _log.info("announcing a generation", generation=number, backfill=settings.backfill.value)
-        inputs = self._own_inputs()
+        inputs = Serving(self._query, number).topics(settings).inputs
         self._topic.append(
             Announcement(
                 number, self._mark, self._query.text, settings.backfill.value, inputs, settings.owner, settings.adopt

@@ -56,7 +56,7 @@ class ArrowMessages(NamedTuple):
         if len(self.values) > 1:
             return _joined(self.values)
         (value,) = self.values
-        with (pa.ipc.open_file if value.startswith(FILE_MAGIC) else pa.ipc.open_stream)(pa.py_buffer(value)) as reader:
+        with (pa.ipc.open_file if self.is_file else pa.ipc.open_stream)(pa.py_buffer(value)) as reader:
             table = reader.read_all()
         return table, np.array([table.num_rows])
 
