@@ -382,6 +382,8 @@ class _Question:
 
     def _own_name(self, text: str) -> str | None:
         """The name that DuckDB gives the item, where it is a column or has an alias."""
+        if _ESCAPED_NAME.search(text):
+            return None
         tokens = tokens_of(text)
         both = f"{self._rows(self._left, True)}, {self._rows(self._right, True)}"
         try:
@@ -402,6 +404,8 @@ class _Question:
 _CANNOT_BE_BOUND = (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException, duckdb.SyntaxException)
 #: What the product's parser passes on with a cast to text, or leaves out: it takes more types than DuckDB.
 _LENIENT = re.compile(r"\b(replace|upper|lower)\s*\(|\+\s*\(", re.IGNORECASE)
+#: An alias as an escape string: DuckDB's parsers before 2.0 resolve its escapes, those since leave them.
+_ESCAPED_NAME = re.compile(r"\bAS\s+E'", re.IGNORECASE)
 _VALUES = {"TRUE", "FALSE", "NULL"}
 _BEFORE_VALUES = {"SELECT", "AND", "OR", "NOT", "ON", "WHERE", "WHEN", "THEN", "ELSE", "BETWEEN", "IN", "LIKE"}
 _CLOSING = {")", "]", "}"}
