@@ -146,7 +146,7 @@ def test_commands_of_the_runbook_run_as_they_stand(calm):
     """Those that look, and those that a release survives: a pod deleted for good, and the number of workers."""
     sink = next(each.metadata.name for each in calm.pods("app.kubernetes.io/component=sink"))
     node = run("kubectl", "get", "nodes", "--output", "jsonpath={.items[0].metadata.name}").stdout
-    places = {"NAMESPACE": NAMESPACE, "RELEASE": calm.name, "POD": sink, "NODE": node, "N": "2"}
+    places = {"NAMESPACE": NAMESPACE, "RELEASE": calm.name, "POD": sink, "NODE": node, "N": "2", "REVISION": "1"}
     page = Page(CHART / "RUNBOOK.md", (CHART / "RUNBOOK.md").read_text())
     found = [line for line in dict.fromkeys(page.commands(places)) if re.match("(kubectl|helm) ", line)]
     unsafe = ("taint", "delete node", "--previous", "upgrade", "servicemonitor")
