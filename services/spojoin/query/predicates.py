@@ -56,6 +56,9 @@ _COMPARISONS: dict[type[exp.Expression], Op] = {
     exp.EQ: Op.EQ,
     exp.NEQ: Op.NE,
 }
+_PLAIN = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, *_COMPARISONS,
+)  # fmt: skip
 _BANDS = {Op.LT: Op.BAND_LT, Op.LE: Op.BAND_LE}
 _FLOATING = {TypeName.FLOAT, TypeName.DOUBLE}
 _BEYOND_DOUBLE = {TypeName.LONG, TypeName.DECIMAL}
@@ -106,9 +109,14 @@ def is_by_prefixes(node: exp.Expression, scope: Scope) -> bool:
     """Whether an index compares how texts begin, so that the condition itself must decide about each pair."""
     if _COMPARISONS.get(type(node)) not in RELAXED:
         return False
-    if not any(use.type.name in BY_PREFIX for use in uses_of(node, scope)):  # sums of numbers are no engine's
+    if _is_plain(node) and not any(use.type.name in BY_PREFIX for use in uses_of(node, scope)):
         return False
     return all(of_side(each, scope).type.name in BY_PREFIX for each in (node.this, node.expression))
+
+
+def _is_plain(node: exp.Expression) -> bool:
+    """Whether only columns and numbers are added, multiplied and compared: their types need no engine."""
+    return all(isinstance(each, _PLAIN) for each in node.walk())
 
 
 def _operands(node: exp.Expression, scope: Scope) -> tuple[Op, exp.Expression, exp.Expression, exp.Expression | None]:

@@ -26,6 +26,8 @@ CONDITIONS = [
     "lower(l.s) >= r.t",
     "l.b <= r.b",
     "l.s <= r.s AND l.x <= r.x AND l.x >= r.x - 1",
+    "CAST(l.x AS VARCHAR) > CAST(r.d AS VARCHAR) AND l.x <= r.x + 1",
+    "l.x || '-' < r.x || '-'",
     "l.s IS NOT DISTINCT FROM r.t",
     "l.x IS NOT DISTINCT FROM r.x AND l.s <= r.t",
     "l.d IS NOT DISTINCT FROM r.d",
