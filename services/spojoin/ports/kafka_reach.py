@@ -24,6 +24,8 @@ _REPORT = re.compile(
     r"^(?:\w+://)?(?P<listener>\S+:\d+)/(?P<node>\w+): (?P<why>.+?)(?: \(after \d+ms in state [^)]*\))?$", re.DOTALL
 )
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+#: What librdkafka says, besides asking itself, where a listener in the clear has ended an attempt with TLS.
+_ENDED = "SSL connection closed by peer"
 
 
 class ClientReports:
@@ -71,6 +73,8 @@ class ClientReports:
             return f"{listener} refuses{of_user}: {why}; check kafka_username and kafka_password"
         if error.code() == KafkaError._SSL:
             return f"no TLS with {listener}: {why}"
+        if _ENDED in why:
+            return f"no TLS with {listener}: {why}: perhaps it is a PLAINTEXT listener"
         return why if node == "bootstrap" else unreachable(self._bootstrap, listener, why)
 
 

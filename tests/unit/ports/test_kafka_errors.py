@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 
+import pytest
+from confluent_kafka import KafkaError
+
 from spojoin.local.net import free_port
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.ports.kafka_reach import ClientReports
 from spojoin.telemetry.metrics import KAFKA_ERRORS
 
 PATIENCE_S = 60
@@ -22,3 +26,19 @@ def test_an_unreachable_broker_is_reported() -> None:
         reader.poll(1, 0.1)
     reader.close()
     assert set(KAFKA_ERRORS) & set(reported)
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (KafkaError._SSL, "SSL handshake failed: Disconnected: connecting to a PLAINTEXT broker listener?"),
+        (KafkaError._TRANSPORT, "Disconnected: SSL connection closed by peer (after 3ms in state SSL_HANDSHAKE)"),
+    ],
+)
+def test_a_listener_in_the_clear_is_named_however_it_ends_tls(code: int, why: str) -> None:
+    reports = ClientReports("here:9092", {"security.protocol": "SSL"})
+    reports.hear(KafkaError(code, f"ssl://here:9092/bootstrap: {why}"))
+    told = reports.why()
+    assert told is not None
+    assert told.startswith("no TLS with here:9092: ")
+    assert "PLAINTEXT" in told
