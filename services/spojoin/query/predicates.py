@@ -56,7 +56,7 @@ _COMPARISONS: dict[type[exp.Expression], Op] = {
     exp.EQ: Op.EQ,
     exp.NEQ: Op.NE,
 }
-_PLAIN = (
+_PLAIN: tuple[type[exp.Expression], ...] = (
     exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, *_COMPARISONS,
 )  # fmt: skip
 _BANDS = {Op.LT: Op.BAND_LT, Op.LE: Op.BAND_LE}
