@@ -107,7 +107,7 @@ def is_comparison(node: exp.Expression, scope: Scope) -> bool:
 
 def is_by_prefixes(node: exp.Expression, scope: Scope) -> bool:
     """Whether an index compares how texts begin, so that the condition itself must decide about each pair."""
-    if _COMPARISONS.get(type(node)) not in RELAXED:
+    if _COMPARISONS.get(type(node)) not in RELAXED or _operands(node, scope)[-1] is not None:
         return False
     if _is_plain(node) and not any(use.type.name in BY_PREFIX for use in uses_of(node, scope)):
         return False
