@@ -57,7 +57,8 @@ _COMPARISONS: dict[type[exp.Expression], Op] = {
     exp.NEQ: Op.NE,
 }
 _PLAIN: tuple[type[exp.Expression], ...] = (
-    exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, *_COMPARISONS,
+    exp.Column, exp.Identifier, exp.Literal, exp.Interval, exp.Var,
+    exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, *_COMPARISONS,
 )  # fmt: skip
 _BANDS = {Op.LT: Op.BAND_LT, Op.LE: Op.BAND_LE}
 _FLOATING = {TypeName.FLOAT, TypeName.DOUBLE}
@@ -115,7 +116,7 @@ def is_by_prefixes(node: exp.Expression, scope: Scope) -> bool:
 
 
 def _is_plain(node: exp.Expression) -> bool:
-    """Whether only columns and numbers are added, multiplied and compared: their types need no engine."""
+    """Whether only columns, numbers and intervals are added, multiplied and compared: none of them makes texts."""
     return all(isinstance(each, _PLAIN) for each in node.walk())
 
 
