@@ -23,6 +23,7 @@ NAMES = (
     "start",
     "pairs",
     "payload",
+    "listing",
     "index",
     "answers",
     "frames",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spojoin.explain.held_rows import names_rows, payload_bytes
-from spojoin.model import Direction, EmitOn, Output, Query, Stream
+from spojoin.model import Direction, EmitOn, Query, Stream
 
 CODE_BYTES = 8
 MUTABLE_RANK_BYTES = 2
@@ -18,6 +18,7 @@ TIME_BYTES = 8
 HELD_ROOM = 1.2  # the room of buffers of rows, in times of what they hold
 OPEN_WORDS = 4  # of an open row besides its codes: its number, first partner, own row of the other side, event time
 PREFIX_BITMAP_BYTES = 32  # one kept prefix each 256 ranks, in chunks of at most 65,536 tuples
+CHECKED_RANK_BYTES = 4.2  # of a tuple in the order that is read, and its share of the tree over these
 WAVELET_LEVEL_BYTES = 0.25  # 32 bits and their count for each 32 tuples
 WAVELET_LEAF_LEVELS, WAVELET_LEAF_BYTES = 6, 1  # the last levels are a byte a tuple
 WEIGHT_BYTES = 8  # of a tuple and 32 bits of what is summed, by arrival
@@ -159,7 +160,7 @@ def bytes_per_tuple(query: Query, direction: Direction, tuples: int) -> float:
     """What a PO-Join worker keeps for a tuple that `direction` searches, in nodes of `tuples`."""
     slots = {p.target_slot for p in direction.predicates}
     stored = len(slots) * (CODE_BYTES + NODE_OFFSET_BYTES)
-    partners = SEQ_BYTES if query.lists(direction) else 0
+    partners = SEQ_BYTES if query.lists(direction) and not query.is_of_one_input else 0
     conditions = query.intervals(direction)
     levels = max((tuples - 1).bit_length(), 6)
     padding = (1 << levels) / tuples
@@ -167,14 +168,13 @@ def bytes_per_tuple(query: Query, direction: Direction, tuples: int) -> float:
     ordered = len(slots) - query.both_ask
     counts_three = conditions == 3 and not query.lists(direction)
     boxes = _boxes_levels(levels - WAVELET_LEAF_LEVELS) * padding if counts_three and ordered == 3 else 0
-    bitmaps = (
-        conditions * PREFIX_BITMAP_BYTES
-        if (conditions > 2 and not counts_three) or query.output is Output.BITMAP
-        else 0
-    )
-    two = ordered == 2 and (conditions == 2 or counts_three)
+    is_cut = query.lists(direction) and query.part_limit is not None
+    bitmaps = conditions * PREFIX_BITMAP_BYTES if (conditions > 2 and not counts_three) or is_cut else 0
+    lists_two = query.lists(direction) and conditions == 2 and not is_cut
+    two = ordered == 2 and (conditions == 2 or counts_three) and not lists_two
     answers = _answer_bytes(query, levels, padding, is_pair=two and conditions == 2)
-    return stored + partners + (wavelet if two else 0) + boxes + bitmaps + answers
+    checked = CHECKED_RANK_BYTES if lists_two and ordered == 2 else 0
+    return stored + partners + (wavelet if two else 0) + checked + boxes + bitmaps + answers
 
 
 def _answer_bytes(query: Query, levels: int, padding: float, *, is_pair: bool) -> float:

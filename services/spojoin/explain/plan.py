@@ -22,7 +22,7 @@ from spojoin.explain.footprint import (
 from spojoin.explain.held_rows import TEXT_MEAN_BYTES, PayloadColumn, payload_columns
 from spojoin.explain.selectivity import Selectivity, measure
 from spojoin.explain.topic_bytes import TopicBytes, topic_bytes
-from spojoin.model import Direction, Domain, EmitOn, Order, Output, Query, Stream, Window
+from spojoin.model import Direction, Domain, EmitOn, Order, Query, Stream, Window
 from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, partitions, source_topic, topic_name
 from spojoin.published.door import explained
 from spojoin.suggest import span
@@ -207,8 +207,7 @@ def _index(query: Query, direction: Direction) -> IndexPlan:
         query.streams[direction.target].name,
         "as left" if direction.as_left else "as right",
         count,
-        _structure(count, query.output if query.output is Output.BITMAP else query.searched_for(direction))
-        + _beside(query),
+        _structure(count, query, direction) + _beside(query),
     )
 
 
@@ -222,13 +221,18 @@ def _beside(query: Query) -> str:
     return "".join(f"; {each}" for each in found)
 
 
-def _structure(intervals: int, output: Output) -> str:
-    if intervals == 3 and output is Output.COUNT:
+def _structure(intervals: int, query: Query, direction: Direction) -> str:
+    lists = query.lists(direction)
+    if intervals == 3 and not lists:
         return "wavelet matrices in the blocks of one column's ranks: box counts"
     if intervals > 2:
         return "permutation and wavelet matrix for two intervals, prefix bitmaps for the rest"
-    if output is Output.BITMAP:
+    if lists and query.part_limit is not None:
         return "sorted ranks and prefix bitmaps in arrival order"
+    if lists:
+        return "sorted ranks: the partners of " + (
+            "an interval" if intervals == 1 else "the narrower interval, checked"
+        )
     return (
         "sorted ranks: two binary searches" if intervals == 1 else "permutation as a wavelet matrix: rectangle counts"
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spojoin.index.evaluation import Collected, NodeMatches
 from spojoin.index.node import Node
 from spojoin.kernels.chosen import Chosen, listed
-from spojoin.kernels.segments import append_segments, before
+from spojoin.kernels.segments import append_segments, before, sort_segments
 from spojoin.wire.records import Matches
 from spojoin.wire.sums import Sums, added
 
@@ -49,8 +49,8 @@ NOTHING_TAKEN = Taking()
 class Assembly:
     """Sums the counts of m probes and, if partners are wanted, joins each probe's segments of all nodes.
 
-    Where weights are summed, so are these sums; where partners are chosen, `chosen` has them by choice. Nodes come in
-    index order, so a probe's partners ascend and the first `limit` are the earliest.
+    Where weights are summed, so are these sums; where partners are chosen, `chosen` has them by choice. A probe's
+    partners ascend. Where a limit cuts them, nodes come in index order, so that the first `limit` are the earliest.
     """
 
     def __init__(self, m: int, with_partners: bool, limit: int | None, taking: Taking = NOTHING_TAKEN) -> None:
@@ -87,9 +87,17 @@ class Assembly:
         counts, begins, lengths, found = matches
         self._counts += counts
         self.room -= lengths
+        self._append(begins, lengths, node.partners(found))
+
+    def add_listed(self, begins: I64, lengths: I64, partners: I64) -> None:
+        """Add partners of some nodes: of each probe those of `lengths` int64 (m,) from `begins` on."""
+        self._counts += lengths
+        self._append(begins, lengths, partners)
+
+    def _append(self, begins: I64, lengths: I64, partners: I64) -> None:
         self._taken += lengths
-        if len(found):
-            self._segments.append((begins, lengths, node.partners(found)))
+        if len(partners):
+            self._segments.append((begins, lengths, partners))
 
     def add_counts(self, counts: I64) -> None:
         """Add counts, int64 (m,), of one node or several."""
@@ -117,4 +125,6 @@ class Assembly:
         partners, places = np.empty(offsets[-1], np.int64), offsets[:-1].copy()
         for begins, lengths, segment in self._segments:
             append_segments(begins, lengths, segment, places, partners)
+        if len(self._segments) > 1:
+            sort_segments(offsets, partners)
         return Matches(self._counts, offsets, partners)

@@ -20,7 +20,7 @@ _APART_ONE_IN = 2
 
 
 class EarlyCounts:
-    """Counts in one direction, for which `counts.serves` holds, until each probe has `enough`.
+    """Counts in one direction, for which `plan.serves` holds, until each probe has `enough`.
 
     The smallest node is searched first, since most probes have enough in any, then the largest, then all others.
     """

@@ -16,6 +16,7 @@ from spojoin.kernels import (
     choosing,
     counting,
     least,
+    listing,
     permutation,
     running_sums,
     sum_matrix,
@@ -150,6 +151,13 @@ class Node:
     _order_ranks: dict[tuple[int, Place], NDArray[np.uint32]] = field(default_factory=dict, init=False)
     _maps: dict[tuple[Place, Place], NDArray[np.uint32]] = field(default_factory=dict, init=False)
     _least: dict[tuple[int, Place, Place | None], least.LeastMatrix] = field(default_factory=dict, init=False)
+    #: for listing, by two orders the ranks of one in the other, and the greatest or least of these
+    _lines: dict[tuple[Place, Place], NDArray[np.uint32]] = field(default_factory=dict, init=False)
+    _trees: dict[tuple[Place, Place, bool], NDArray[np.uint32]] = field(default_factory=dict, init=False)
+    #: by its arguments, what `listing_entry` gives
+    _listing_entries: dict[tuple[int, Place, Place | None, bool | None], list[int]] = field(
+        default_factory=dict, init=False
+    )
     #: how many columns were prepared, and structures of each kind there, and the bytes of all arrays then
     _weighed: tuple[tuple[int, ...], int] = field(default=((), 0), init=False)
     _directories: dict[tuple[tuple[Place, ...], tuple[tuple[Place, Place], ...]], I64] = field(
@@ -185,6 +193,8 @@ class Node:
             self._order_ranks,
             self._maps,
             self._least,
+            self._lines,
+            self._trees,
         )
 
     def _weight(self) -> int:
@@ -356,6 +366,39 @@ class Node:
             self._least[key] = least.build(ranked, None if pair is None else self._mapped(*pair))
             self.work.built(began_s)
         return self._least[key]
+
+    def listing_entry(self, read: int, place: Place, other: Place | None, is_greatest: bool | None) -> list[int]:
+        """What `listing.partners` needs for a direction whose condition `read` is an interval in `place`.
+
+        other: the order of its other condition, if it has one; is_greatest: whether that begins somewhere, False where
+        it ends, None where it does both
+        """
+        named = read, place, other, is_greatest
+        if named not in self._listing_entries:
+            began_s = self.work.timer()
+            ranks = None if other is None else self._ranks_read(place, other)
+            over = None if other is None or is_greatest is None else self._tree(place, other, is_greatest)
+            self._listing_entries[named] = listing.entry(
+                read, self.order(place), ranks, over, has_begin=bool(is_greatest)
+            )
+            self.work.built(began_s)
+        return self._listing_entries[named]
+
+    @property
+    def listing_head(self) -> list[int]:
+        """What `listing.partners` needs of the node itself."""
+        return listing.head(self.size, self.seqs, self.piece_firsts, self.piece_offsets)
+
+    def _ranks_read(self, place: Place, other: Place) -> NDArray[np.uint32]:
+        if (place, other) not in self._lines:
+            self._lines[place, other] = listing.padded(self._permutation(place, other))
+        return self._lines[place, other]
+
+    def _tree(self, place: Place, other: Place, is_greatest: bool) -> NDArray[np.uint32]:
+        key = place, other, is_greatest
+        if key not in self._trees:
+            self._trees[key] = listing.tree(self._lines[place, other], self.size, is_greatest=is_greatest)
+        return self._trees[key]
 
     def _entry(self, place: Place) -> list[int]:
         if isinstance(place, int):

@@ -11,12 +11,15 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.index import composite, counts, evaluation, merging
+from spojoin.index import composite, evaluation, merging
 from spojoin.index.assembly import NOTHING_TAKEN, Assembly, Taking
 from spojoin.index.conditions import Known, Probes, RankCondition, RankInterval, conditions, located
+from spojoin.index.counts import WholeCounts
 from spojoin.index.early_counts import EarlyCounts
 from spojoin.index.evaluation import Collected, NodeMatches
+from spojoin.index.lists import WholeLists
 from spojoin.index.node import Node, from_batch
+from spojoin.index.plan import serves
 from spojoin.index.work import Work
 from spojoin.kernels.bitmaps import CHUNK_MAX
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
@@ -65,12 +68,10 @@ class StreamIndex:
         taking: Taking = NOTHING_TAKEN,
     ) -> None:
         self.directions = tuple(directions)
-        self.output, self.limit = output, limit
-        self.is_self = is_self
+        self.output, self.limit, self.is_self = output, limit, is_self
         self.work = Work() if work is None else work
         self._counts_only = output is Output.COUNT
-        self._taking = taking
-        self._is_taking = taking.sums or taking.chooses
+        self._taking, self._is_taking = taking, taking.sums or taking.chooses
         self._with_seqs = taking.chooses or not self._counts_only
         #: directions that ask the same, as both of a self join by bands alone do, are searched once
         self._searches = list({d.predicates: d for d in self.directions}.values())
@@ -79,25 +80,32 @@ class StreamIndex:
         self._numbers = [searched.index(direction.predicates) for direction in self.directions]
         self._probe_slot = self.directions[0].predicates[0].probe_slot
         self._conditions = [conditions(direction.predicates) for direction in self._searches]
-        self._is_counted = [self._counts_only and counts.serves(direction) for direction in self._searches]
-        self._counts_all = all(self._is_counted)
-        self._whole_counts = counts.WholeCounts([*compress(self._searches, self._is_counted)])
+        self._lists = self._lists_whole()
+        #: by search, whether whole nodes are counted, or listed, as a plan says
+        self._is_planned = [(self._counts_only or self._lists) and serves(search) for search in self._searches]
+        self._plans_all = all(self._is_planned)
+        planned = [*compress(self._searches, self._is_planned)]
+        self._whole_lists, self._whole_counts = WholeLists(planned), WholeCounts(planned)
         self._early_counts = self._ended_early()
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
-        few = counts.serves if self._is_taking else _few_conditions
+        few = serves if self._is_taking else _few_conditions
         self._by_wavelet = self._counts_only and all(few(direction) for direction in directions)
         self._with_permutations = self._by_wavelet and not all(map(composite.searches_by_key, directions))
-        self._node_max = COUNT_MAX if self._by_wavelet else CHUNK_MAX
+        self._node_max = COUNT_MAX if self._by_wavelet or self._lists else CHUNK_MAX
         self._nodes: list[Node] = []
         #: nodes and how many structures had been built when their bytes were summed, and the sum
         self._weighed: tuple[list[Node], int, int] = [], 0, 0
         self._batch_ends: dict[int, int] = {}
-        self._first_end = self._expired = 0
-        self._group = NO_GROUP
+        self._first_end, self._expired, self._group = 0, 0, NO_GROUP
+
+    def _lists_whole(self) -> bool:
+        """Whether partners in whole nodes are listed as a plan says, in all directions."""
+        wants_all = not self._counts_only and not self._is_taking and self.limit is None
+        return wants_all and all(map(serves, self._searches))
 
     def _ended_early(self) -> EarlyCounts | None:
         """What counts whole nodes where a few partners are enough."""
-        enough = self._taking.enough if self._counts_all else None
+        enough = self._taking.enough if self._counts_only and self._plans_all else None
         return None if enough is None else EarlyCounts(self._searches, enough)
 
     @property
@@ -189,18 +197,18 @@ class StreamIndex:
     ) -> None:
         """Search nodes; `lower`: of each probe, and the distinct; None where every probe's window holds all of them."""
         searches = list(zip(self._conditions, assemblies, strict=True))
-        whole = self._counted_whole(nodes, lower)
+        whole = self._answered_whole(nodes, lower)
         if whole:
-            self._count(whole, probes, lower, [*compress(assemblies, self._is_counted)], runner)
-            uncounted = [one for one, is_counted in zip(searches, self._is_counted, strict=True) if not is_counted]
-            self._search_nodes(probes, whole, None, uncounted, runner)
+            self._answer(whole, probes, lower, [*compress(assemblies, self._is_planned)], runner)
+            unplanned = [one for one, is_planned in zip(searches, self._is_planned, strict=True) if not is_planned]
+            self._search_nodes(probes, whole, None, unplanned, runner)
         if len(whole) < len(nodes):
             others = [node for node in nodes if node not in whole]
             self._search_nodes(probes, others, lower and lower[0], searches, runner)
 
-    def _counted_whole(self, nodes: list[Node], lower: tuple[I64, list[int]] | None) -> list[Node]:
-        """The nodes that are counted, whole, in some directions."""
-        if not any(self._is_counted):
+    def _answered_whole(self, nodes: list[Node], lower: tuple[I64, list[int]] | None) -> list[Node]:
+        """The nodes that are counted or listed, whole, in some directions."""
+        if not any(self._is_planned):
             return []
         return [
             node
@@ -209,13 +217,13 @@ class StreamIndex:
         ]
 
     def _is_cut(self, bounds: list[int], node: Node) -> bool:
-        """Whether some probe's window holds a part of a node, or, unless all directions are counted, may miss it."""
-        if not self._counts_all:
+        """Whether some probe's window holds a part of a node, or, unless all directions are planned, may miss it."""
+        if not self._plans_all:
             return node.end > bounds[0] and node.first < bounds[-1]
         above = bisect_right(bounds, node.first)
         return above < len(bounds) and bounds[above] < node.end
 
-    def _count(
+    def _answer(
         self,
         nodes: list[Node],
         probes: Probes,
@@ -223,16 +231,16 @@ class StreamIndex:
         assemblies: list[Assembly],
         runner: TaskRunner,
     ) -> None:
-        """Count nodes that each probe's window holds whole or not at all; `lower` as in `_search`."""
+        """Count or list nodes that each probe's window holds whole or not at all; `lower` as in `_search`."""
         if lower is None:
-            self._count_alike(nodes, probes, None, assemblies, runner)
+            self._answer_alike(nodes, probes, None, assemblies, runner)
             return
         of_probes, bounds = lower
         for reached, some in groupby(nodes, lambda node: bisect_right(bounds, node.first)):
             missed = of_probes >= bounds[reached] if reached < len(bounds) else None
-            self._count_alike(list(some), probes, missed, assemblies, runner)
+            self._answer_alike(list(some), probes, missed, assemblies, runner)
 
-    def _count_alike(
+    def _answer_alike(
         self,
         nodes: list[Node],
         probes: Probes,
@@ -240,7 +248,14 @@ class StreamIndex:
         assemblies: list[Assembly],
         runner: TaskRunner,
     ) -> None:
-        """Count nodes that lie in the windows of the same probes; missed: (m,), those of which they don't."""
+        """Count or list nodes that lie in the windows of the same probes; missed: (m,), those of which they don't."""
+        if self._lists:
+            for by_direction in self._whole_lists.among(nodes, probes, runner):
+                for assembly, (begins, lengths, partners) in zip(assemblies, by_direction, strict=True):
+                    if missed is not None:
+                        lengths[missed] = 0
+                    assembly.add_listed(begins, lengths, partners)
+            return
         if self._is_taking:
             self._take_alike(nodes, probes, missed, assemblies[0], runner)
             return

@@ -22,6 +22,8 @@ LANES = 8
 LINE = 64
 #: Numbers of 16 bits in a 512-bit register.
 SHORTS = 32
+#: Numbers of 32 bits that are compared at once, in four cache lines: a bit of a word for each.
+HALVES = 64
 
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, LANES)
@@ -354,6 +356,23 @@ def _bytes_below(_context: Any, leaf: Any, at: Any, cap: Any) -> Any:
     return types.uint64(leaf, types.int64, types.int64), generate
 
 
+def _halves_within(_context: Any, values: Any, at: Any, start: Any, length: Any) -> Any:
+    halves = ir.VectorType(_HALF, HALVES)
+
+    def splat(builder: Any, scalar: Any) -> Any:
+        single = builder.insert_element(ir.Constant(halves, ir.Undefined), scalar, _INDEX(0))
+        return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(_INDEX, HALVES), [0] * HALVES))
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        b, base = builder, _Emitter(context, builder).data(signature.args[0], arguments[0])
+        line = b.load(b.bitcast(b.gep(base, [arguments[1]]), halves.as_pointer()))
+        line.align = 4
+        inside = b.icmp_unsigned("<", b.sub(line, splat(b, arguments[2])), splat(b, arguments[3]))
+        return b.bitcast(inside, _WORD)
+
+    return types.uint64(values, types.int64, types.uint32, types.uint32), generate
+
+
 def _prefetch(_context: Any, column: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         e = _Emitter(context, builder)
@@ -400,5 +419,8 @@ count_below: Any = intrinsic(_count_below)
 bisect_step: Any = intrinsic(_bisect_step("<"))
 #: Like `bisect_step`, for the first code above the value
 bisect_step_above: Any = intrinsic(_bisect_step("<="))
+#: (values, at, start, length) -> uint64, bit i where values[at + i] is less than `length` behind `start`,
+#: modulo 2**32, all uint32; all HALVES values must exist
+halves_within: Any = intrinsic(_halves_within)
 #: (column, at): bring column[at] into the cache, without waiting for it
 prefetch: Any = intrinsic(_prefetch)

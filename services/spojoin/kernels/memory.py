@@ -23,6 +23,7 @@ I32 = NDArray[np.int32]
 I16 = NDArray[np.int16]
 U64 = NDArray[np.uint64]
 U32 = NDArray[np.uint32]
+U16 = NDArray[np.uint16]
 U8 = NDArray[np.uint8]
 
 #: LLVM's name for it among the levels of locality.
@@ -103,6 +104,12 @@ def half_words(address: int, size: int) -> U32:
 def half_rows(address: int, count: int, size: int) -> U32:
     """The uint32 array of `count` rows at an address."""
     return carray(_at(address), (count, size), np.uint32)
+
+
+@inlined
+def shorts(address: int, size: int) -> U16:
+    """The uint16 array at an address."""
+    return carray(_at(address), (size,), np.uint16)
 
 
 @inlined

@@ -59,6 +59,16 @@ def append_segments(begins: I64, lengths: I64, values: I64, places: I64, out: I6
 
 
 @kernel
+def sort_segments(offsets: I64, values: I64) -> None:
+    """Sort each segment values[offsets[q]:offsets[q + 1]], most of which ascend; offsets int64 (m + 1,)."""
+    for q in range(len(offsets) - 1):
+        for k in range(offsets[q] + 1, offsets[q + 1]):
+            if values[k] < values[k - 1]:
+                values[offsets[q] : offsets[q + 1]].sort()
+                break
+
+
+@kernel
 def gather(values: NDArray[Any], places: I64, first: int, out: NDArray[Any]) -> None:
     """out[k] = values[places[k] - first]; every place must lie within the values.
 

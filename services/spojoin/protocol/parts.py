@@ -16,6 +16,8 @@ MUTABLE_PART = 0
 CHUNK_PARTNERS = 1 << 20
 #: Probes of a frame's first chunk, before anything is known of its matches.
 CHUNK_PROBES_FIRST = 64
+#: A chunk has at most so many times as many probes as the one before it, whose matches tell what to expect.
+CHUNK_GROWTH = 8
 
 
 def expected_parts(frame: Frame, layout: LayoutChoice) -> list[int]:
@@ -103,7 +105,8 @@ class Chunks:
         """Learn from a chunk how many probes the next one may hold."""
         listed = [len(matches.partners) for matches in roles if matches.partners is not None]
         if listed:
-            self._probes = max(1, min(2 * self._probes, self._probes * CHUNK_PARTNERS // max(sum(listed), 1)))
+            per_chunk = self._probes * CHUNK_PARTNERS // max(sum(listed), 1)
+            self._probes = max(1, min(CHUNK_GROWTH * self._probes, per_chunk))
 
 
 class SeqTrail:

@@ -1,0 +1,184 @@
+"""Section `listing`: joins that give rows against their own counts, and against DuckDB, asked by micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from loadgen.promises.context import Context
+from loadgen.promises.figures import Measurement, at_least, at_most
+from loadgen.promises.timing import seconds
+from spojoin.embedded.engine import Engine
+from spojoin.embedded.run import engine_for
+from spojoin.query.load import parse_query
+
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Row = dict[str, float]
+Rows = dict[str, NDArray[np.float64]]
+
+#: A tuple that gives rows takes at most the time of its count and so many nanoseconds a row.
+ROW_NS = 150
+RATIO_BAR, COST_BAR = at_least(2), at_most(1)
+#: Rows that are fed at once; rows of a micro-batch.
+CHUNK_ROWS, BATCH_ROWS = 20_000, 4_096
+#: Rows for each key; partners that bands and intervals have in one direction, about.
+KEY_ROWS = 10
+#: Rows whose partners are compared with a scan.
+CHECKED = 8
+SCHEMA = "{id: long, k: long, name: string, x: double, y: double, s: double, e: double}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A condition as SQL, and what it means: whether a left row has each of some right ones as partners."""
+
+    on: str
+    holds: Callable[[Row, Rows], Flags]
+
+
+def conditions(window: int) -> dict[str, Listed]:
+    """By name; bands are as narrow as gives a few partners in a window."""
+    near, both = KEY_ROWS / 2 / window, (4 / window) ** 0.5 / 2
+    return {
+        "a key": Listed("l.k = r.k", lambda own, r: r["k"] == own["k"]),
+        "a key and a range": Listed(
+            "l.k = r.k AND l.x > r.x", lambda own, r: (r["k"] == own["k"]) & (r["x"] < own["x"])
+        ),
+        "a text and two ranges": Listed(
+            "l.name = r.name AND l.x > r.x AND l.y < r.y",
+            lambda own, r: (r["k"] == own["k"]) & (r["x"] < own["x"]) & (r["y"] > own["y"]),
+        ),
+        "a band": Listed(f"ABS(l.x - r.x) < {near:.9f}", lambda own, r: np.abs(r["x"] - own["x"]) < round(near, 9)),
+        "two bands": Listed(
+            f"ABS(l.x - r.x) < {both:.9f} AND ABS(l.y - r.y) < {both:.9f}",
+            lambda own, r: (np.abs(r["x"] - own["x"]) < round(both, 9)) & (np.abs(r["y"] - own["y"]) < round(both, 9)),
+        ),
+        "overlap of intervals": Listed(
+            "l.s < r.e AND l.e > r.s", lambda own, r: (r["e"] > own["s"]) & (r["s"] < own["e"])
+        ),
+    }
+
+
+def measure(context: Context) -> Iterator[Measurement]:
+    """Rates of rows and of counts in alternation with DuckDB, with the window full, in both directions."""
+    sizes = context.sizes
+    piece = min(CHUNK_ROWS, sizes.slide_after)
+    rows = _rows(sizes.window + piece * sizes.repeats, sizes.window)
+    for name, listed in conditions(sizes.window).items():
+        context.say(name)
+        yield from _figures(name, *_timed(context, listed, rows, piece), piece)
+
+
+def _figures(name: str, times: dict[str, list[float]], given: float, piece: int) -> Iterator[Measurement]:
+    """The figures of one condition; given: rows a tuple."""
+    us = {way: median(each) / piece * 1e6 for way, each in times.items()}
+    yield Measurement(f"{name}: rows", 1e6 / us["rows"], "tuples/s", note=f"{given:.1f} rows a tuple")
+    yield Measurement(f"{name}: counts", 1e6 / us["counts"], "tuples/s")
+    duck = f"{1e6 / us['DuckDB']:,.0f} tuples/s, micro-batches of {BATCH_ROWS:,}"
+    yield Measurement(f"{name}: rows / DuckDB", us["DuckDB"] / us["rows"], "times", RATIO_BAR, duck)
+    allowed = us["counts"] + given * ROW_NS / 1_000
+    note = f"a row takes {(us['rows'] - us['counts']) * 1_000 / given:.0f} ns more than its count"
+    yield Measurement(
+        f"{name}: a tuple / its count and {ROW_NS} ns a row", us["rows"] / allowed, "times", COST_BAR, note
+    )
+
+
+def _timed(context: Context, listed: Listed, rows: pa.Table, piece: int) -> tuple[dict[str, list[float]], float]:
+    """Seconds of each piece behind the full window by each way, and the rows a tuple gives."""
+    window, repeats = context.sizes.window, context.sizes.repeats
+    ways = {way: engine_for(parse_query(_text(listed.on, window, way)), 2) for way in ("rows", "counts")}
+    for engine in ways.values():
+        _feed(engine, rows.slice(0, window))
+    micro = DuckDbBatches(listed.on, rows.slice(0, window))
+    _check(_feed(ways["rows"], rows.slice(window, piece)), rows, listed, window, window // 10)
+    _check(micro.ask(rows.slice(window, BATCH_ROWS)), rows, listed, window, 0)
+    given, times = 0, {way: list[float]() for way in (*ways, "DuckDB")}
+    for at in range(1, repeats):
+        some = rows.slice(window + at * piece, piece)
+        for way, engine in ways.items():
+            times[way].append(seconds(partial(_feed, engine, some)))
+        asked = some.slice(0, BATCH_ROWS)
+        times["DuckDB"].append(seconds(partial(micro.ask, asked)) * piece / len(asked))
+        given += micro.given
+    for engine in ways.values():
+        engine.close()
+    return times, given / (repeats - 1) / min(piece, BATCH_ROWS)
+
+
+class DuckDbBatches:
+    """DuckDB with the window in a table; `given` is the number of rows that the last micro-batch gave."""
+
+    def __init__(self, on: str, window: pa.Table) -> None:
+        self._db = duckdb.connect()
+        self._db.register("given", window)
+        self._db.execute("CREATE TABLE stored AS SELECT * FROM given")
+        listed = "SELECT l.id, r.id AS partner, r.x, r.y FROM"
+        self._sql = (
+            f"{listed} batch AS l JOIN stored AS r ON {on} UNION ALL {listed} stored AS l JOIN batch AS r ON {on}"
+        )
+        self.given = 0
+
+    def ask(self, batch: pa.Table) -> pa.Table:
+        """Both directions of a micro-batch."""
+        self._db.register("batch", batch)
+        found = self._db.sql(self._sql).to_arrow_table()
+        self.given = found.num_rows
+        return found
+
+
+def _rows(count: int, window: int) -> pa.Table:
+    random = np.random.default_rng(17)
+    k = random.integers(0, window // KEY_ROWS, count)
+    s = random.random(count) * window
+    names = pa.array([f"name{number}" for number in range(window // KEY_ROWS)]).take(pa.array(k))
+    columns = {"x": random.random(count), "y": random.random(count), "s": s, "e": s + random.exponential(5, count)}
+    return pa.table({"id": np.arange(count), "k": k, "name": names, **columns})
+
+
+def _text(on: str, window: int, way: str) -> str:
+    listed = "l.id, r.id AS partner, r.x, r.y" if way == "rows" else "*"
+    return f"""\
+name: bench
+streams:
+  rows:
+    schema: {SCHEMA}
+sql: |
+  SELECT {listed} FROM rows AS l JOIN rows AS r
+  ON {on}
+  WINDOW AS (SLIDE INTERVAL '{window // 10}' ON '{window}')
+order: arrival
+{"output: count" if way == "counts" else ""}
+"""
+
+
+def _feed(engine: Engine, table: pa.Table) -> pa.Table:
+    found: list[pa.RecordBatch] = []
+    for batch in table.to_batches(CHUNK_ROWS):
+        found += engine.feed(0, batch)
+    found += engine.flush()
+    return pa.Table.from_batches(found)
+
+
+def _check(found: pa.Table, rows: pa.Table, listed: Listed, window: int, slide: int) -> None:
+    """Compare the partners of some rows behind the first window with a scan. Raises AssertionError.
+
+    slide: of the window that moves on; 0 where each row has the first `window` rows as partners
+    """
+    columns = {name: rows[name].to_numpy() for name in ("k", "x", "y", "s", "e")}
+    for probe in np.linspace(window, window + BATCH_ROWS - 1, CHECKED, dtype=np.int64).tolist():
+        own: Row = {name: column[probe] for name, column in columns.items()}
+        begin, end = (-(-probe // slide) * slide - window, probe) if slide else (0, window)
+        others: Rows = {name: column[begin:end] for name, column in columns.items()}
+        expected: I64 = begin + np.flatnonzero(listed.holds(own, others))
+        of_probe = found.filter(pc.equal(found["id"], probe))["partner"].to_numpy()
+        if not np.array_equal(np.sort(of_probe[of_probe < probe]), expected):
+            raise AssertionError(f"{listed.on}: row {probe} has {len(of_probe)} partners, a scan finds {len(expected)}")

@@ -1,0 +1,97 @@
+"""Partners of probes in whole nodes, found in a call a frame, and a few where threads share the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spojoin.index.conditions import Probes, RankCondition
+from spojoin.index.node import Node
+from spojoin.index.plan import NodePlan
+from spojoin.kernels import counting, listing
+from spojoin.kernels.pieces import TaskRunner
+from spojoin.model import Direction
+
+I64 = NDArray[np.int64]
+#: begins and lengths, int64 (m,), and what they are of
+Segments = tuple[I64, I64, I64]
+
+#: The condition with the wider intervals is read no longer if the other one's are so many times as narrow.
+_TURN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Nodes, and the condition of each direction that is read, and what `listing` needs of these."""
+
+    nodes: list[Node]
+    read: list[int]
+    directories: I64
+    heads: I64
+    entries: I64
+
+
+class WholeLists:
+    """Partners of probes in whole nodes, in directions for each of which `plan.serves` holds."""
+
+    def __init__(self, directions: Sequence[Direction]) -> None:
+        self._plan = NodePlan(directions)
+        #: by direction, the condition whose intervals are read, and the ranks in these and in the other one's
+        self._read = [_first_read(wanted) for wanted in self._plan.wanted]
+        self._widths = np.zeros((len(directions), 2), np.int64)
+        self._tables: _Tables | None = None
+
+    def among(self, nodes: list[Node], probes: Probes, runner: TaskRunner) -> Iterator[list[Segments]]:
+        """By direction begins and lengths, int64 (m,), and what they are of: the seqs of partners, ascending.
+
+        Threads share the probes: each gives those of some, with the lengths 0 for all others.
+        """
+        plan, visits = self._plan.of(probes), self._plan.visits(probes)
+        self._choose_read()
+        tables = self._tables_of(nodes, runner)
+        wanted = listing.asked(tables.directories, tables.entries, plan, visits.shape[1], self._widths)
+        signs = plan.directions[:, counting.SIGN :]
+        shares = np.array_split(visits, runner.threads, axis=1)
+        calls = [partial(listing.partners, tables.heads, tables.entries, wanted, signs, share) for share in shares]
+        for begins, lengths, seqs in runner.each(calls):
+            yield [(begins[d], lengths[d], seqs) for d in range(len(visits))]
+
+    def _tables_of(self, nodes: list[Node], runner: TaskRunner) -> _Tables:
+        known = self._tables
+        if known is None or known.nodes != nodes or known.read != self._read:
+            entries = np.array(runner.each([partial(self._entries, node) for node in nodes]), np.int64)
+            directories = np.stack([node.directory(self._plan.places, ()) for node in nodes])
+            heads = np.array([node.listing_head for node in nodes])
+            self._tables = known = _Tables(list(nodes), list(self._read), directories, heads, entries)
+        return known
+
+    def _entries(self, node: Node) -> list[list[int]]:
+        node.directory(self._plan.places, ())
+        return [self._entry(node, d) for d in range(len(self._read))]
+
+    def _entry(self, node: Node, d: int) -> list[int]:
+        wanted, orders, read = self._plan.wanted[d], self._plan.orders[d], self._read[d]
+        if len(wanted) < 2:
+            return node.listing_entry(read, orders[0], None, None)
+        other = wanted[1 - read]
+        is_greatest = None if other.complement or bool(other.begins) == bool(other.ends) else bool(other.begins)
+        return node.listing_entry(read, orders[read], orders[1 - read], is_greatest)
+
+    def _choose_read(self) -> None:
+        """Read the condition whose intervals were much narrower so far."""
+        for d, wanted in enumerate(self._plan.wanted):
+            read = self._read[d]
+            narrower = self._widths[d, 1] * _TURN < self._widths[d, 0]
+            if len(wanted) == 2 and narrower and not wanted[1 - read].complement:
+                self._read[d] = 1 - read
+        self._widths[:] = 0
+
+
+def _first_read(wanted: Sequence[RankCondition]) -> int:
+    """The condition with two ends, if only one has them; never a complement beside an interval."""
+    ranks = [2 * condition.complement - bool(condition.begins and condition.ends) for condition in wanted]
+    return ranks.index(min(ranks)) if ranks else 0
