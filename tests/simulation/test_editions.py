@@ -9,6 +9,8 @@ import pytest
 
 from spojoin.simulate.editions import (
     EDITION_SEEDS,
+    EIGHTH,
+    EIGHTH_SEEDS,
     FIFTH,
     FIFTH_SEEDS,
     FIRST,
@@ -37,7 +39,8 @@ def test_a_seeds_number_says_its_edition():
     assert [edition_of(seed) for seed in (FOURTH_SEEDS, FIFTH_SEEDS - 1)] == [FOURTH, FOURTH]
     assert [edition_of(seed) for seed in (FIFTH_SEEDS, SIXTH_SEEDS - 1)] == [FIFTH, FIFTH]
     assert [edition_of(seed) for seed in (SIXTH_SEEDS, SEVENTH_SEEDS - 1)] == [SIXTH, SIXTH]
-    assert edition_of(SEVENTH_SEEDS) == SEVENTH
+    assert [edition_of(seed) for seed in (SEVENTH_SEEDS, EIGHTH_SEEDS - 1)] == [SEVENTH, SEVENTH]
+    assert edition_of(EIGHTH_SEEDS) == EIGHTH
 
 
 def fingerprint(seed):

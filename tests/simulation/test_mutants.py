@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from spojoin.simulate.listing_mutants import LISTING_MUTANTS
 from spojoin.simulate.mutants import MUTANTS
 from spojoin.simulate.run import run_seed
 from spojoin.simulate.runner import find_mutant
-from tests.support.mutant_seeds import SEEDS, seeds_for
+from tests.support.mutant_seeds import SEEDS, listing_seeds_for, seeds_for
 
 
 def test_there_are_at_least_twelve():
@@ -18,10 +19,11 @@ def test_there_are_at_least_twelve():
 RARE = "reads-forgotten"
 
 
-@pytest.mark.parametrize("name", sorted(MUTANTS.keys() - {RARE}))
+@pytest.mark.parametrize("name", sorted((MUTANTS | LISTING_MUTANTS).keys() - {RARE}))
 def test_the_mutant_is_found(name):
-    failure = find_mutant(name, seeds_for(name))
-    assert failure is not None, f"{name} ({MUTANTS[name].what}) got past {len(SEEDS)} seeds"
+    seeds = listing_seeds_for(name) if name in LISTING_MUTANTS else seeds_for(name)
+    failure = find_mutant(name, seeds)
+    assert failure is not None, f"{name} ({(MUTANTS | LISTING_MUTANTS)[name].what}) got past {len(SEEDS)} seeds"
     assert not failure.reason.startswith("TypeError"), "the mutant no longer fits the product"
     assert run_seed(failure.seed) is None, "the seed fails without the mutant, too"
 

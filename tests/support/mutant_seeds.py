@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from spojoin.simulate.editions import EDITION_SEEDS, FIFTH_SEEDS, FOURTH_SEEDS, SEVENTH_SEEDS
+from spojoin.simulate.editions import EDITION_SEEDS, EIGHTH_SEEDS, FIFTH_SEEDS, FOURTH_SEEDS, SEVENTH_SEEDS
 
 SEEDS = range(EDITION_SEEDS, EDITION_SEEDS + 800)
 #: By mutant, the first of the seeds that finds it. One that no longer does only makes the search longer.
@@ -38,6 +38,8 @@ _REACHING_FIFTH = {
 }
 #: The same in the seventh edition, where right rows ask as well.
 _REACHING_SEVENTH = {"right-row-beside-a-match": 126, "void-rows-found": 30}
+#: The same in the eighth edition, where small nodes are listed.
+_REACHING_EIGHTH = {"partners-behind-the-window": 329, "partners-by-node": 275}
 #: The same where the right side is a table, by seeds of the first edition.
 _REACHING_TABLES = {"part-of-a-version-seen": 25, "version-by-its-content": 115}
 
@@ -46,6 +48,12 @@ def seeds_for(mutant: str) -> Iterator[int]:
     """The seeds to try, in order."""
     known = [EDITION_SEEDS + _REACHING[mutant]] if mutant in _REACHING else []
     return chain(known, _REACHING_FOURTH.get(mutant, ()), SEEDS)
+
+
+def listing_seeds_for(mutant: str) -> Iterator[int]:
+    """The seeds to try of a mutant that needs nodes that are listed, in order."""
+    known = [EIGHTH_SEEDS + _REACHING_EIGHTH[mutant]] if mutant in _REACHING_EIGHTH else []
+    return chain(known, range(EIGHTH_SEEDS, EIGHTH_SEEDS + len(SEEDS)))
 
 
 def asking_seeds_for(mutant: str, seeds: Iterable[int]) -> Iterator[int]:

@@ -7,17 +7,19 @@ kept for what it found keeps its world.
 from __future__ import annotations
 
 import secrets
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 
-#: Where the seeds of the second to the seventh edition begin.
+#: Where the seeds of the second to the eighth edition begin.
 EDITION_SEEDS = 1 << 32
 THIRD_SEEDS = 1 << 62
 FOURTH_SEEDS = 3 << 61
 FIFTH_SEEDS = 7 << 60
 SIXTH_SEEDS = 15 << 59
 SEVENTH_SEEDS = 31 << 58
+EIGHTH_SEEDS = 63 << 57
 #: Where fresh seeds may start: of the last edition, and small enough for 64 bits with all that follow.
-STARTS = range(SEVENTH_SEEDS, (1 << 63) - (1 << 32))
+STARTS = range(EIGHTH_SEEDS, (1 << 63) - (1 << 32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Edition:
     asks: whether left rows of a statement may ask, each for one answer about all its partners
     asks_replaced: whether they may where the statement is replaced as well, at arrival
     asks_fully: whether right rows may ask as well, in FULL joins
+    scans: up to how many tuples a node is scanned, of which one is drawn; none: the product's limit, which no world's
+        nodes exceed, so that none of them is listed
     """
 
     rows: tuple[int, ...]
@@ -45,6 +49,7 @@ class Edition:
     asks: bool = False
     asks_replaced: bool = False
     asks_fully: bool = False
+    scans: tuple[int, ...] = ()
 
 
 FIRST = Edition(rows=(25, 40, 40, 60, 60, 90, 160), bridges_lulls=False, replaced_at_steps=(0, 100, 400, 1_000, 2_000))
@@ -60,6 +65,9 @@ FOURTH = replace(THIRD, opens_writers=True)
 FIFTH = replace(FOURTH, asks=True)
 SIXTH = replace(FIFTH, asks_replaced=True)
 SEVENTH = replace(SIXTH, asks_fully=True)
+EIGHTH = replace(SEVENTH, scans=(1, 3, 512))
+_EDITIONS = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH)
+_BEGINS = (EDITION_SEEDS, THIRD_SEEDS, FOURTH_SEEDS, FIFTH_SEEDS, SIXTH_SEEDS, SEVENTH_SEEDS, EIGHTH_SEEDS)
 
 
 def fresh_start() -> int:
@@ -69,14 +77,4 @@ def fresh_start() -> int:
 
 def edition_of(seed: int) -> Edition:
     """The edition that a seed belongs to; all later seeds are of the last one."""
-    if seed < EDITION_SEEDS:
-        return FIRST
-    if seed < THIRD_SEEDS:
-        return SECOND
-    if seed < FOURTH_SEEDS:
-        return THIRD
-    if seed < FIFTH_SEEDS:
-        return FOURTH
-    if seed < SIXTH_SEEDS:
-        return FIFTH
-    return SIXTH if seed < SEVENTH_SEEDS else SEVENTH
+    return _EDITIONS[bisect_right(_BEGINS, seed)]

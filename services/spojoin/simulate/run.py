@@ -15,6 +15,7 @@ from spojoin.simulate.drawn_asking import asking
 from spojoin.simulate.drawn_statement import elaborate
 from spojoin.simulate.editions import edition_of
 from spojoin.simulate.full_mutants import FULL_MUTANTS
+from spojoin.simulate.listing_mutants import LISTING_MUTANTS
 from spojoin.simulate.machines import WIRING
 from spojoin.simulate.makers import MachineMakers
 from spojoin.simulate.mutants import MUTANTS, Mutant
@@ -28,7 +29,7 @@ from spojoin.simulate.world import World
 FAULTS_SHOWN = 40
 #: What may be planted in a seed without an option.
 _PLANTED_IN_STATEMENTS = {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS}
-_PLANTED = {**MUTANTS, **PACK_MUTANTS, **HARMLESS}
+_PLANTED = {**MUTANTS, **PACK_MUTANTS, **LISTING_MUTANTS, **HARMLESS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from spojoin.simulate.forking import forking
 from spojoin.simulate.full_mutants import FULL_MUTANTS
 from spojoin.simulate.generation_mutants import GENERATION_MUTANTS, REPLACED_ASKING_MUTANTS
 from spojoin.simulate.generations import run_replaced_statement, run_replacement
+from spojoin.simulate.listing_mutants import LISTING_MUTANTS
 from spojoin.simulate.mutants import MUTANTS, Mutant
 from spojoin.simulate.pace import collect_seldom
 from spojoin.simulate.pack_mutants import PACK_MUTANTS
@@ -33,7 +34,7 @@ class RunKind:
     options: str = ""
 
 
-SERVED = RunKind(run_seed, {**MUTANTS, **PACK_MUTANTS})
+SERVED = RunKind(run_seed, {**MUTANTS, **PACK_MUTANTS, **LISTING_MUTANTS})
 REPLACED = RunKind(run_replacement, GENERATION_MUTANTS, " --generations")
 STATEMENTS = RunKind(run_statement, {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS}, " --statements")
 REPLACED_STATEMENTS = RunKind(

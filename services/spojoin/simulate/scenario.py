@@ -203,13 +203,14 @@ SHRUNK = {
 }
 
 
-#: The size that only later editions shrink, so that names are forgotten at all.
-SWEEP = "spojoin.roles.router.names.SWEEP_MIN"
+#: Sizes that only later editions shrink, so that names are forgotten, and nodes are listed, at all.
+SWEEP, SCAN = "spojoin.roles.router.names.SWEEP_MIN", "spojoin.index.evaluation.SCAN_MAX"
 
 
 def _draw_limits(rng: Random, edition: Edition) -> dict[str, int]:
     limits = {name: rng.choice(sizes) for name, sizes in SHRUNK.items()}
-    return limits | ({SWEEP: rng.choice(edition.sweeps)} if edition.sweeps else {})
+    limits |= {SWEEP: rng.choice(edition.sweeps)} if edition.sweeps else {}
+    return limits | ({SCAN: rng.choice(edition.scans)} if edition.scans else {})
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from spojoin.simulate import campaign as module
 from spojoin.simulate.campaign import STATE, SeedCampaign, kind_of, run_campaign, run_chunk
 from spojoin.simulate.campaign_state import SeedCampaignState
 from spojoin.simulate.coverage import EVENTS, Coverage, table
-from spojoin.simulate.editions import EDITION_SEEDS, SEVENTH, SEVENTH_SEEDS, edition_of, fresh_start
+from spojoin.simulate.editions import EDITION_SEEDS, EIGHTH, EIGHTH_SEEDS, edition_of, fresh_start
 from spojoin.simulate.run import Failure
 from spojoin.simulate.runner import replay
 
@@ -94,7 +94,7 @@ def test_a_seed_that_cannot_be_drawn_has_failed(monkeypatch):
 def test_starts_are_fresh_and_of_the_last_edition():
     starts = {fresh_start() for _ in range(20)}
     assert len(starts) == 20
-    assert {edition_of(seed) for seed in starts} == {SEVENTH}
+    assert {edition_of(seed) for seed in starts} == {EIGHTH}
 
 
 # --- coverage ---------------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ RARE = {"frame of other inputs refused", "row remembered as late refused again",
 
 
 def test_some_seeds_exercise_nearly_every_rule_and_watching_changes_nothing():
-    outcome = run_chunk(range(SEVENTH_SEEDS, SEVENTH_SEEDS + 120))
+    outcome = run_chunk(range(EIGHTH_SEEDS, EIGHTH_SEEDS + 120))
     never = {name for group, name in outcome.coverage.never() if group.startswith("P")} - RARE
     assert not outcome.failed
     assert len(never) <= 8, never
