@@ -26,10 +26,13 @@ class PermutationMachine(Machine):
         self._runs: dict[BatchKey, dict[int, Run]] = {}
         # Of each stream, the batches that were made and those in their topic. Joiners send runs in order, and an empty
         # one where the log no longer holds a batch, or no window reaches it: neither it nor an older one is needed. A
-        # later batch says nothing of the older ones, of which the topic may have lost some.
+        # later batch says nothing of the older ones, of which the topic may have lost some, unless the topic begins
+        # with it behind what was trimmed: no window reaches those, of which some runs may be left.
         self._made = [BatchNumbers() for _ in query.streams]
         self._durable = [BatchNumbers() for _ in query.streams]
         self._read: deque[tuple[int, BatchKey]] = deque()
+        #: the streams of which a batch was read from its topic
+        self._begun: set[int] = set()
         self._pairs = [_slot_pairs(query, stream) for stream in range(len(query.streams))]
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
@@ -37,11 +40,17 @@ class PermutationMachine(Machine):
         if isinstance(record, Run) and offset != BY_REFERENCE:
             self._read.append((offset, (record.stream, record.batch_id)))
         if isinstance(record, Batch) or (isinstance(record, Run) and record.is_empty):
-            first = record.batch_id if isinstance(record, Batch) else 0
+            first = record.batch_id if isinstance(record, Batch) and not self._is_behind_trimmed(offset, record) else 0
             self._durable[record.stream].add(first, record.batch_id + 1)
             self._note_made(record.stream, first, record.batch_id + 1)
         elif isinstance(record, Run) and record.batch_id not in self._made[record.stream]:
             yield from self._take((record.stream, record.batch_id), record)
+
+    def _is_behind_trimmed(self, offset: int, batch: Batch) -> bool:
+        """Whether its topic begins with a batch, and has had others before it."""
+        is_first = offset != BY_REFERENCE and batch.stream not in self._begun
+        self._begun.update([batch.stream] if is_first else [])
+        return is_first and offset > 0
 
     def _take(self, key: BatchKey, run: Run) -> Iterator[Action]:
         runs = self._runs.setdefault(key, {})
