@@ -6,6 +6,7 @@ import pytest
 from spojoin.index.stream_index import StreamIndex
 from spojoin.model import Direction, Domain, Op, Output, RolePredicate
 from tests.support.batches import SLOTS, batch_of
+from tests.support.scanned import WIDTH, holds
 
 DELTA, BATCHES = 6000, 25
 OPS = {
@@ -20,20 +21,6 @@ OPS = {
     "three complements": (Op.NE, Op.NE, Op.NE),
     "three, an equality": (Op.EQ, Op.BAND_LE, Op.LT),
 }
-WIDTH = 3
-
-
-def holds(op, stored, probe):
-    return {
-        Op.LT: stored < probe,
-        Op.LE: stored <= probe,
-        Op.GT: stored > probe,
-        Op.GE: stored >= probe,
-        Op.EQ: stored == probe,
-        Op.NE: stored != probe,
-        Op.BAND_LT: np.abs(stored - probe) < WIDTH,
-        Op.BAND_LE: np.abs(stored - probe) <= WIDTH,
-    }[op]
 
 
 @pytest.mark.parametrize("group", [lambda k: -1, lambda k: k // 10], ids=["moving", "grouped"])

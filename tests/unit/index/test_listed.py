@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spojoin.index.stream_index import StreamIndex
 from spojoin.model import Direction, Domain, Op, Output, RolePredicate
 from tests.support.batches import SLOTS, batch_of
-from tests.unit.index.test_large_nodes import WIDTH, holds
+from tests.support.scanned import WIDTH, holds
 
 RAYS = (Op.LT, Op.LE, Op.GT, Op.GE)
 BANDS = (Op.BAND_LT, Op.BAND_LE)
