@@ -230,9 +230,7 @@ def _structure(intervals: int, query: Query, direction: Direction) -> str:
     if lists and query.part_limit is not None:
         return "sorted ranks and prefix bitmaps in arrival order"
     if lists:
-        return "sorted ranks: the partners of " + (
-            "an interval" if intervals == 1 else "the narrower interval, checked"
-        )
+        return f"sorted ranks: partners of {'one interval' if intervals == 1 else 'the narrower interval, checked'}"
     return (
         "sorted ranks: two binary searches" if intervals == 1 else "permutation as a wavelet matrix: rectangle counts"
     )

@@ -61,6 +61,8 @@ class Assembly:
         #: how many partners each probe may still take, int64 (m,); empty where none are wanted
         self.room = np.full(places, _UNLIMITED if limit is None else limit)
         self._segments: list[tuple[I64, I64, I64]] = []
+        #: whether nodes were listed, and another one was added behind them, which may lie among them
+        self._has_listed = self._may_descend = False
         self._sums: list[Sums] = []
         self._latest = taking.latest
         self._enough = taking.enough
@@ -87,11 +89,13 @@ class Assembly:
         counts, begins, lengths, found = matches
         self._counts += counts
         self.room -= lengths
+        self._may_descend = self._has_listed
         self._append(begins, lengths, node.partners(found))
 
     def add_listed(self, begins: I64, lengths: I64, partners: I64) -> None:
         """Add partners of some nodes: of each probe those of `lengths` int64 (m,) from `begins` on."""
         self._counts += lengths
+        self._has_listed = True
         self._append(begins, lengths, partners)
 
     def _append(self, begins: I64, lengths: I64, partners: I64) -> None:
@@ -125,6 +129,6 @@ class Assembly:
         partners, places = np.empty(offsets[-1], np.int64), offsets[:-1].copy()
         for begins, lengths, segment in self._segments:
             append_segments(begins, lengths, segment, places, partners)
-        if len(self._segments) > 1:
+        if self._may_descend:
             sort_segments(offsets, partners)
         return Matches(self._counts, offsets, partners)

@@ -16,7 +16,6 @@ from spojoin.index.plan import NodePlan
 from spojoin.kernels import choosing, counting, summing
 from spojoin.kernels.chosen import Chosen
 from spojoin.kernels.pieces import TaskRunner
-from spojoin.model import Direction
 from spojoin.wire.sums import Sums, added
 
 I64 = NDArray[np.int64]
@@ -26,10 +25,10 @@ _CALLS_A_THREAD = 2
 
 
 class WholeCounts:
-    """Counts of probes in whole nodes, in directions for each of which `plan.serves` holds."""
+    """Counts of probes in whole nodes, in the directions of a plan."""
 
-    def __init__(self, directions: Sequence[Direction]) -> None:
-        self._plan = NodePlan(directions)
+    def __init__(self, plan: NodePlan) -> None:
+        self._plan = plan
         #: nodes and how many threads shared them, and the shares, kept until others are asked for
         self._shared: tuple[list[Node], int, list[_Share]] = [], 0, []
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.index.conditions import Probes
 from spojoin.index.counts import WholeCounts
 from spojoin.index.node import Node
+from spojoin.index.plan import NodePlan
 from spojoin.kernels.pieces import TaskRunner
-from spojoin.model import Direction
 
 I64 = NDArray[np.int64]
 
@@ -20,15 +18,15 @@ _APART_ONE_IN = 2
 
 
 class EarlyCounts:
-    """Counts in one direction, for which `plan.serves` holds, until each probe has `enough`.
+    """Counts in the one direction of a plan, until each probe has `enough`.
 
     The smallest node is searched first, since most probes have enough in any, then the largest, then all others.
     """
 
-    def __init__(self, directions: Sequence[Direction], enough: int) -> None:
+    def __init__(self, plan: NodePlan, enough: int) -> None:
         self._enough = enough
         #: of each of the three, since each keeps the directories of the nodes that it was last asked for
-        self._counts = [WholeCounts(directions) for _ in range(3)]
+        self._counts = [WholeCounts(plan) for _ in range(3)]
 
     def among(self, nodes: list[Node], probes: Probes, lack: NDArray[np.bool_], runner: TaskRunner) -> I64:
         """The matches of m probes, int64 (m,): all of them, or enough; of those that lack none nothing is said.

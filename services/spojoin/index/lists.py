@@ -1,4 +1,4 @@
-"""Partners of probes in whole nodes, found in a call a frame, and a few where threads share the nodes."""
+"""Partners of probes in whole nodes, found in a call a frame, or one for each thread, which share the probes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from spojoin.index.node import Node
 from spojoin.index.plan import NodePlan
 from spojoin.kernels import counting, listing
 from spojoin.kernels.pieces import TaskRunner
-from spojoin.model import Direction
 
 I64 = NDArray[np.int64]
 #: begins and lengths, int64 (m,), and what they are of
@@ -36,13 +35,13 @@ class _Tables:
 
 
 class WholeLists:
-    """Partners of probes in whole nodes, in directions for each of which `plan.serves` holds."""
+    """Partners of probes in whole nodes, in the directions of a plan."""
 
-    def __init__(self, directions: Sequence[Direction]) -> None:
-        self._plan = NodePlan(directions)
+    def __init__(self, plan: NodePlan) -> None:
+        self._plan = plan
         #: by direction, the condition whose intervals are read, and the ranks in these and in the other one's
         self._read = [_first_read(wanted) for wanted in self._plan.wanted]
-        self._widths = np.zeros((len(directions), 2), np.int64)
+        self._widths = np.zeros((len(plan.wanted), 2), np.int64)
         self._tables: _Tables | None = None
 
     def among(self, nodes: list[Node], probes: Probes, runner: TaskRunner) -> Iterator[list[Segments]]:
@@ -63,15 +62,15 @@ class WholeLists:
     def _tables_of(self, nodes: list[Node], runner: TaskRunner) -> _Tables:
         known = self._tables
         if known is None or known.nodes != nodes or known.read != self._read:
-            entries = np.array(runner.each([partial(self._entries, node) for node in nodes]), np.int64)
-            directories = np.stack([node.directory(self._plan.places, ()) for node in nodes])
-            heads = np.array([node.listing_head for node in nodes])
+            built = runner.each([partial(self._built, node) for node in nodes])
+            directories, heads, entries = (np.array(each) for each in zip(*built, strict=True))
             self._tables = known = _Tables(list(nodes), list(self._read), directories, heads, entries)
         return known
 
-    def _entries(self, node: Node) -> list[list[int]]:
-        node.directory(self._plan.places, ())
-        return [self._entry(node, d) for d in range(len(self._read))]
+    def _built(self, node: Node) -> tuple[I64, list[int], list[list[int]]]:
+        """A node's directory, head and entries, with all that these name."""
+        entries = [self._entry(node, d) for d in range(len(self._read))]
+        return node.directory(self._plan.places, ()), node.listing_head, entries
 
     def _entry(self, node: Node, d: int) -> list[int]:
         wanted, orders, read = self._plan.wanted[d], self._plan.orders[d], self._read[d]

@@ -149,7 +149,6 @@ class Node:
     #: by choice, its order; by choice and order or matrix, its tuples' ranks and what finds the first of them
     _orders: dict[int, ValueOrder] = field(default_factory=dict, init=False)
     _order_ranks: dict[tuple[int, Place], NDArray[np.uint32]] = field(default_factory=dict, init=False)
-    _maps: dict[tuple[Place, Place], NDArray[np.uint32]] = field(default_factory=dict, init=False)
     _least: dict[tuple[int, Place, Place | None], least.LeastMatrix] = field(default_factory=dict, init=False)
     #: for listing, by two orders the ranks of one in the other, and the greatest or least of these
     _lines: dict[tuple[Place, Place], NDArray[np.uint32]] = field(default_factory=dict, init=False)
@@ -191,7 +190,6 @@ class Node:
             self._sum_matrices,
             self._orders,
             self._order_ranks,
-            self._maps,
             self._least,
             self._lines,
             self._trees,
@@ -351,10 +349,7 @@ class Node:
 
     def _mapped(self, place_a: Place, place_b: Place) -> NDArray[np.uint32]:
         """By rank in one order the same tuple's rank in another."""
-        if (place_a, place_b) not in self._maps:
-            ranks = permutation.permutation(self.order(place_a), self.order(place_b))
-            self._maps[place_a, place_b] = ranks.astype(np.uint32)
-        return self._maps[place_a, place_b]
+        return self._lines_of(place_a, place_b)[: self.size]
 
     def _least_matrix(
         self, number: int, order: ValueOrder, place: Place, pair: tuple[Place, Place] | None
@@ -376,7 +371,7 @@ class Node:
         named = read, place, other, is_greatest
         if named not in self._listing_entries:
             began_s = self.work.timer()
-            ranks = None if other is None else self._ranks_read(place, other)
+            ranks = None if other is None else self._lines_of(place, other)
             over = None if other is None or is_greatest is None else self._tree(place, other, is_greatest)
             self._listing_entries[named] = listing.entry(
                 read, self.order(place), ranks, over, has_begin=bool(is_greatest)
@@ -389,7 +384,8 @@ class Node:
         """What `listing.partners` needs of the node itself."""
         return listing.head(self.size, self.seqs, self.piece_firsts, self.piece_offsets)
 
-    def _ranks_read(self, place: Place, other: Place) -> NDArray[np.uint32]:
+    def _lines_of(self, place: Place, other: Place) -> NDArray[np.uint32]:
+        """`_mapped` in whole lines, as `listing` reads it."""
         if (place, other) not in self._lines:
             self._lines[place, other] = listing.padded(self._permutation(place, other))
         return self._lines[place, other]

@@ -19,7 +19,7 @@ from spojoin.index.early_counts import EarlyCounts
 from spojoin.index.evaluation import Collected, NodeMatches
 from spojoin.index.lists import WholeLists
 from spojoin.index.node import Node, from_batch
-from spojoin.index.plan import serves
+from spojoin.index.plan import NodePlan, serves
 from spojoin.index.work import Work
 from spojoin.kernels.bitmaps import CHUNK_MAX
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
@@ -84,9 +84,9 @@ class StreamIndex:
         #: by search, whether whole nodes are counted, or listed, as a plan says
         self._is_planned = [(self._counts_only or self._lists) and serves(search) for search in self._searches]
         self._plans_all = all(self._is_planned)
-        planned = [*compress(self._searches, self._is_planned)]
-        self._whole_lists, self._whole_counts = WholeLists(planned), WholeCounts(planned)
-        self._early_counts = self._ended_early()
+        plan = NodePlan([*compress(self._searches, self._is_planned)])
+        self._whole_lists, self._whole_counts = WholeLists(plan), WholeCounts(plan)
+        self._early_counts = self._ended_early(plan)
         self._slots = sorted({p.target_slot for direction in directions for p in direction.predicates})
         few = serves if self._is_taking else _few_conditions
         self._by_wavelet = self._counts_only and all(few(direction) for direction in directions)
@@ -103,10 +103,10 @@ class StreamIndex:
         wants_all = not self._counts_only and not self._is_taking and self.limit is None
         return wants_all and all(map(serves, self._searches))
 
-    def _ended_early(self) -> EarlyCounts | None:
+    def _ended_early(self, plan: NodePlan) -> EarlyCounts | None:
         """What counts whole nodes where a few partners are enough."""
         enough = self._taking.enough if self._counts_only and self._plans_all else None
-        return None if enough is None else EarlyCounts(self._searches, enough)
+        return None if enough is None else EarlyCounts(plan, enough)
 
     @property
     def tuples(self) -> int:

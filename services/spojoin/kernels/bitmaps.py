@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel, popcount, trailing_zeros
+from spojoin.kernels.segments import with_room
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -293,7 +294,7 @@ def _collect(
         rarest = _rarest(ends, complement, q)
         candidates = ends[1, rarest, q] - ends[0, rarest, q]
         if candidates * _CANDIDATE_WORDS <= rows.shape[1] and not complement[rarest]:
-            places = _with_room(places, used, candidates)
+            places = with_room(places, used, candidates)
             counts[q] = _filter(orders[rarest], ranks, ends, complement, rarest, q, places[used:])
             places[used : used + counts[q]].sort()
             begins[q], taken[q] = used, min(counts[q], limits[q])
@@ -307,7 +308,7 @@ def _collect(
                 q = chosen[i]
                 counts[q] = _count(rows[i])
                 begins[q], taken[q] = used, min(counts[q], limits[q])
-                places = _with_room(places, used, taken[q])
+                places = with_room(places, used, taken[q])
                 if taken[q] > 0:
                     _extract(rows[i], filled, places[used : used + taken[q]])
                 used += taken[q]
@@ -341,15 +342,6 @@ def _filter(
         places[used] = j
         used += holds
     return used
-
-
-@inlined
-def _with_room(places: I64, used: int, more: int) -> I64:
-    if used + more <= len(places):
-        return places
-    longer = np.empty(max(2 * len(places), used + more), np.int64)
-    longer[:used] = places[:used]
-    return longer
 
 
 @inlined

@@ -47,6 +47,13 @@ def _held(builder: Any, value: Any) -> Any:
     return allocate(builder, value)
 
 
+def _splat(builder: Any, scalar: Any, vector: Any) -> Any:
+    """A scalar in all lanes of a vector type."""
+    nothing = ir.Constant(vector, ir.Undefined)
+    single = builder.insert_element(nothing, scalar, _INDEX(0))
+    return builder.shuffle_vector(single, nothing, ir.Constant(ir.VectorType(_INDEX, vector.count), [0] * vector.count))
+
+
 class _Emitter:
     """Writes vector code over one-dimensional contiguous arrays of 64-bit integers."""
 
@@ -61,9 +68,7 @@ class _Emitter:
         return ir.Constant(_VECTOR, [value] * LANES)
 
     def splat(self, scalar: Any) -> Any:
-        single = self.builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), scalar, _INDEX(0))
-        first = ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES)
-        return self.builder.shuffle_vector(single, ir.Constant(_VECTOR, ir.Undefined), first)
+        return _splat(self.builder, scalar, _VECTOR)
 
     def slot(self, array_type: Any, array: Any, at: Any) -> Any:
         return self.builder.bitcast(self.builder.gep(self.data(array_type, array), [at]), _VECTOR.as_pointer())
@@ -210,10 +215,6 @@ def _sum_admitted(
     """Numbers of 16 bits lie in lanes of 32 by two: the lower and the upper ones are added up apart."""
     shorts, halves = ir.VectorType(_SHORT, SHORTS), ir.VectorType(_HALF, SHORTS // 2)
 
-    def splat(builder: Any, scalar: Any) -> Any:
-        single = builder.insert_element(ir.Constant(shorts, ir.Undefined), scalar, _INDEX(0))
-        return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(_INDEX, SHORTS), [0] * SHORTS))
-
     def total(builder: Any, lanes: Any) -> Any:
         name = f"llvm.vector.reduce.add.v{SHORTS // 2}i32"
         add = _declared(builder.module, ir.FunctionType(_HALF, [halves]), name)
@@ -222,7 +223,7 @@ def _sum_admitted(
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         e, b = _Emitter(context, builder), builder
         bases = [e.data(signature.args[i], arguments[i]) for i in range(3)]
-        ends = [splat(b, each) for each in arguments[4:]]
+        ends = [_splat(b, each, shorts) for each in arguments[4:]]
         nothing: list[Any] = [*[ir.Constant(halves, [0] * (SHORTS // 2))] * 2, _WORD(0)]
         low, high, count = (_held(b, each) for each in nothing)
         with cgutils.for_range_slice(b, _WORD(0), arguments[3], _WORD(SHORTS)) as (at, _):
@@ -312,8 +313,7 @@ def _count_bytes_below(_context: Any, leaf: Any, at: Any, cap: Any, upto: Any) -
         at, cap, upto = arguments[1], arguments[2], arguments[3]
         line = b.load(b.bitcast(b.gep(base, [at]), ir.VectorType(_BYTE, LINE).as_pointer()))
         line.align = 1
-        single = b.insert_element(ir.Constant(line.type, ir.Undefined), b.trunc(cap, _BYTE), _INDEX(0))
-        caps = b.shuffle_vector(single, single, ir.Constant(ir.VectorType(_INDEX, LINE), [0] * LINE))
+        caps = _splat(b, b.trunc(cap, _BYTE), line.type)
         below = b.bitcast(b.icmp_unsigned("<", line, caps), _WORD)
         first = b.sub(b.shl(_WORD(1), upto), _WORD(1))
         return b.ctpop(b.and_(below, first))
@@ -349,8 +349,7 @@ def _bytes_below(_context: Any, leaf: Any, at: Any, cap: Any) -> Any:
         base = e.data(signature.args[0], arguments[0])
         line = b.load(b.bitcast(b.gep(base, [arguments[1]]), ir.VectorType(_BYTE, LINE).as_pointer()))
         line.align = 1
-        single = b.insert_element(ir.Constant(line.type, ir.Undefined), b.trunc(arguments[2], _BYTE), _INDEX(0))
-        caps = b.shuffle_vector(single, single, ir.Constant(ir.VectorType(_INDEX, LINE), [0] * LINE))
+        caps = _splat(b, b.trunc(arguments[2], _BYTE), line.type)
         return b.bitcast(b.icmp_unsigned("<", line, caps), _WORD)
 
     return types.uint64(leaf, types.int64, types.int64), generate
@@ -359,15 +358,12 @@ def _bytes_below(_context: Any, leaf: Any, at: Any, cap: Any) -> Any:
 def _halves_within(_context: Any, values: Any, at: Any, start: Any, length: Any) -> Any:
     halves = ir.VectorType(_HALF, HALVES)
 
-    def splat(builder: Any, scalar: Any) -> Any:
-        single = builder.insert_element(ir.Constant(halves, ir.Undefined), scalar, _INDEX(0))
-        return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(_INDEX, HALVES), [0] * HALVES))
-
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         b, base = builder, _Emitter(context, builder).data(signature.args[0], arguments[0])
         line = b.load(b.bitcast(b.gep(base, [arguments[1]]), halves.as_pointer()))
         line.align = 4
-        inside = b.icmp_unsigned("<", b.sub(line, splat(b, arguments[2])), splat(b, arguments[3]))
+        start, length = (_splat(b, each, halves) for each in arguments[2:])
+        inside = b.icmp_unsigned("<", b.sub(line, start), length)
         return b.bitcast(inside, _WORD)
 
     return types.uint64(values, types.int64, types.uint32, types.uint32), generate

@@ -17,6 +17,7 @@ from spojoin.kernels.compile import inlined, kernel, trailing_zeros
 from spojoin.kernels.counting import SIGN, CountPlan, find_ends, find_group, room, search_node
 from spojoin.kernels.lanes import HALVES, halves_within, prefetch
 from spojoin.kernels.memory import half_words, levels, located, shorts, signed_words
+from spojoin.kernels.segments import with_room
 
 I64 = NDArray[np.int64]
 Unsigned = NDArray[Any]
@@ -25,8 +26,10 @@ U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]
 #: A node's size, and addresses of the offsets in an order, narrow or wide, of ranks and of the tree; 0 for none.
 Read = tuple[int, int, int, int, int]
+_COUNT, _NARROW_AT, _WIDE_AT, _RANKS_AT, _TREE_AT = range(5)
 #: Addresses of what is listed, of a bitmap of a node's tuples, all 0 between calls, and of the stack of a descent.
-Room = tuple[int, int, int]
+Scratch = tuple[int, int, int]
+_LISTED_AT, _BITS_AT, _STACK_AT = range(3)
 #: Addresses of the first indexes of a node's pieces and of their offsets, and the number of pieces.
 Pieces = tuple[int, int, int]
 #: A rank lies within them if it is less than the second behind the first, modulo 2**32.
@@ -206,8 +209,8 @@ def _list(heads: I64, entries: I64, wanted: U32, signs: I64, visits: I64, begins
                         used,
                         ends[i],
                     )
-                    listed = _with_room(listed, used, more)
-            found = _with_room(found, filled, used)
+                    listed = with_room(listed, used, more)
+            found = with_room(found, filled, used)
             filled = _gather(heads, some, listed, ends, found, filled, begins[d], lengths[d])
     return found[:filled]
 
@@ -231,7 +234,7 @@ def _list_some(
     Ends before a probe that there may be no room for. Returns its number, the room used, and how much more it may need.
     """
     node = n, entry[_NARROW], entry[_WIDE], entry[_RANKS], entry[_TREE]
-    room = listed.ctypes.data, bits.ctypes.data, stack.ctypes.data
+    scratch = listed.ctypes.data, bits.ctypes.data, stack.ctypes.data
     is_outside, words = signs[entry[_READ]] < 0, len(bits)
     inside = above = np.uint32(0), np.uint32(n)
     for k in range(first, len(visit)):
@@ -245,12 +248,12 @@ def _list_some(
         if used + most > len(listed):
             return k, used, most
         if is_outside:
-            used = _read(node, _signed(asked_of[_GROUP_A, q]), a, inside, above, room, used)
-            used = _read(node, b, _signed(asked_of[_GROUP_B, q]), inside, above, room, used)
+            used = _read(node, _signed(asked_of[_GROUP_A, q]), a, inside, above, scratch, used)
+            used = _read(node, b, _signed(asked_of[_GROUP_B, q]), inside, above, scratch, used)
         else:
-            used = _read(node, a, b, inside, above, room, used)
+            used = _read(node, a, b, inside, above, scratch, used)
         if used > begin + 1:
-            _sort(room, begin, used, words)
+            _sort(scratch, begin, used, words)
         ends[k] = used
     return len(visit), used, 0
 
@@ -266,10 +269,10 @@ def _above(inside: Bounds, has_begin: int) -> Bounds:
 @inlined
 def _fetch(node: Read, rank: int) -> None:
     """Begin to bring what is read of a rank into the cache; to ask for an address that isn't there takes long."""
-    if node[2] != 0:
-        prefetch(half_words(node[2], node[0]), rank)
-    if node[3] != 0:
-        prefetch(half_words(node[3], node[0]), rank)
+    if node[_WIDE_AT] != 0:
+        prefetch(half_words(node[_WIDE_AT], node[_COUNT]), rank)
+    if node[_RANKS_AT] != 0:
+        prefetch(half_words(node[_RANKS_AT], node[_COUNT]), rank)
 
 
 @inlined
@@ -334,19 +337,19 @@ def _wrapped(n: int, low: int, high: int, sign: int) -> Bounds:
 
 
 @inlined
-def _read(node: Read, a: int, b: int, inside: Bounds, above: Bounds, room: Room, used: int) -> int:
+def _read(node: Read, a: int, b: int, inside: Bounds, above: Bounds, scratch: Scratch, used: int) -> int:
     """List what the other condition admits of the ranks [a, b)."""
     if a >= b:
         return used
-    if node[3] == 0:
-        return _copy(node[1], node[2], a, b, room[0], used)
-    if node[4] != 0 and b - a > _READ_MAX:
-        return _descend(node, a, b, inside, above, room, used)
-    ranks = half_words(node[3], node[0])
+    if node[_RANKS_AT] == 0:
+        return _copy(node[_NARROW_AT], node[_WIDE_AT], a, b, scratch[_LISTED_AT], used)
+    if node[_TREE_AT] != 0 and b - a > _READ_MAX:
+        return _descend(node, a, b, inside, above, scratch, used)
+    ranks = half_words(node[_RANKS_AT], node[_COUNT])
     for line in range(a >> _SHIFT, ((b - 1) >> _SHIFT) + 1):
         admitted = halves_within(ranks, line * HALVES, inside[0], inside[1])
         if admitted != 0:
-            used = _append(node, line, admitted & _within(line, a, b), room[0], used)
+            used = _append(node, line, admitted & _within(line, a, b), scratch[_LISTED_AT], used)
     return used
 
 
@@ -375,23 +378,27 @@ def _within(line: int, a: int, b: int) -> np.uint64:
 @inlined
 def _append(node: Read, line: int, admitted: np.uint64, listed_at: int, used: int) -> int:
     """List the offsets of the admitted places of a line."""
-    listed, narrow, wide = signed_words(listed_at, 0), shorts(node[1], node[0]), half_words(node[2], node[0])
+    listed, narrow, wide = (
+        signed_words(listed_at, 0),
+        shorts(node[_NARROW_AT], node[_COUNT]),
+        half_words(node[_WIDE_AT], node[_COUNT]),
+    )
     while admitted != 0:
         rank = line * HALVES + np.int64(trailing_zeros(admitted))
-        listed[used] = np.int64(wide[rank]) if node[2] != 0 else np.int64(narrow[rank])
+        listed[used] = np.int64(wide[rank]) if node[_WIDE_AT] != 0 else np.int64(narrow[rank])
         admitted &= admitted - np.uint64(1)
         used += 1
     return used
 
 
 @inlined
-def _descend(node: Read, a: int, b: int, inside: Bounds, above: Bounds, room: Room, used: int) -> int:
+def _descend(node: Read, a: int, b: int, inside: Bounds, above: Bounds, scratch: Scratch, used: int) -> int:
     """`_read` by the tree: only lines of ranks of which one at least is admitted."""
-    n, ranks, over = node[0], half_words(node[3], node[0]), half_words(node[4], node[0])
+    n, ranks, over = node[_COUNT], half_words(node[_RANKS_AT], node[_COUNT]), half_words(node[_TREE_AT], node[_COUNT])
     starts, lines, waiting = (
-        signed_words(room[2], _LEVELS_MAX),
-        signed_words(room[2] + 8 * _LEVELS_MAX, _LEVELS_MAX),
-        signed_words(room[2] + 16 * _LEVELS_MAX, _LEVELS_MAX),
+        signed_words(scratch[_STACK_AT], _LEVELS_MAX),
+        signed_words(scratch[_STACK_AT] + 8 * _LEVELS_MAX, _LEVELS_MAX),
+        signed_words(scratch[_STACK_AT] + 16 * _LEVELS_MAX, _LEVELS_MAX),
     )
     top, size, starts[0] = 0, -(-n // HALVES), 0
     while size > HALVES:
@@ -414,7 +421,7 @@ def _descend(node: Read, a: int, b: int, inside: Bounds, above: Bounds, room: Ro
                 lines[level], waiting[level] = child, _admitted(over, starts[level], child, level, a, b, above)
                 continue
             admitted = halves_within(ranks, child * HALVES, inside[0], inside[1]) & _within(child, a, b)
-            used = _append(node, child, admitted, room[0], used)
+            used = _append(node, child, admitted, scratch[_LISTED_AT], used)
     return used
 
 
@@ -427,20 +434,11 @@ def _admitted(over: U32, begin: int, line: int, level: int, a: int, b: int, abov
 
 
 @inlined
-def _with_room(listed: I64, used: int, more: int) -> I64:
-    if used + more <= len(listed):
-        return listed
-    longer = np.empty(2 * (used + more), np.int64)
-    longer[:used] = listed[:used]
-    return longer
-
-
-@inlined
-def _sort(room: Room, begin: int, end: int, words: int) -> None:
+def _sort(scratch: Scratch, begin: int, end: int, words: int) -> None:
     """Sort distinct offsets from `begin` to `end`. words: how many the bitmap has, all 0 before and after."""
-    offsets = signed_words(room[0], end)
+    offsets = signed_words(scratch[_LISTED_AT], end)
     if end - begin > _INSERTED_MAX:
-        _sort_many(offsets, begin, end, levels(room[1], 1, words)[0])
+        _sort_many(offsets, begin, end, levels(scratch[_BITS_AT], 1, words)[0])
         return
     for i in range(begin + 1, end):
         offset, k = offsets[i], i

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.kernels.compile import kernel
+from spojoin.kernels.compile import inlined, kernel
 
 I64 = NDArray[np.int64]
 
@@ -44,6 +44,16 @@ def marked_each(marks: NDArray[np.bool_], offsets: I64) -> I64:
             n += marks[i]
         found[q] = n
     return found
+
+
+@inlined
+def with_room(values: I64, used: int, more: int) -> I64:
+    """The same values, the first `used` of which count, or a copy with room for `more` behind them; int64 (n,)."""
+    if used + more <= len(values):
+        return values
+    longer = np.empty(max(2 * len(values), used + more), np.int64)
+    longer[:used] = values[:used]
+    return longer
 
 
 @kernel

@@ -201,9 +201,10 @@ def _sorted(conjuncts: Sequence[exp.Expression], scope: Scope) -> _Sorted:
 def _sort_of_both(node: exp.Expression, parts: _Sorted, scope: Scope) -> None:
     """A condition on both sides: in the index as it stands, or what it is or implies there; else of each pair."""
     found = implied(node, scope)
-    known = [each for each in found.conditions if _is_indexed(each, scope)]
-    if _is_indexed(node, scope):
-        is_wider = is_by_prefixes(node, scope)
+    known = [each for each in found.conditions if _as_indexed(each, scope) is not None]
+    indexed = _as_indexed(node, scope)
+    if indexed is not None:
+        is_wider = is_by_prefixes(*indexed, scope)
         (parts.texts if is_wider else parts.index).append(node)
         parts.residual += [node] if is_wider else []
         parts.bounds += known
@@ -221,14 +222,16 @@ def _coarser(node: exp.Expression, scope: Scope) -> list[exp.Expression]:
     return coarser(node, scope)
 
 
-def _is_indexed(node: exp.Expression, scope: Scope) -> bool:
+def _as_indexed(node: exp.Expression, scope: Scope) -> tuple[Predicate, KeyColumn] | None:
+    """A comparison that an index answers, as its predicate and the left side's key column; None for all else."""
     if not is_comparison(node, scope) or any(use.is_number for use in uses_of(node, scope)):
-        return False
+        return None
+    keys = KeyTable(([], []))
     try:
-        build_predicate(node, scope, KeyTable(([], [])))
+        predicate = build_predicate(node, scope, keys)
     except NotIndexed:
-        return False
-    return True
+        return None
+    return predicate, keys.columns[0][predicate.left_slot]
 
 
 _OPPOSITES: dict[type[exp.Expression], type[exp.Expression]] = {

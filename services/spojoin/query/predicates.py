@@ -16,6 +16,7 @@ from spojoin.errors import QueryError
 from spojoin.expressions.types import duckdb_type
 from spojoin.model import (
     Arithmetic,
+    Column,
     ColumnType,
     Computed,
     Constant,
@@ -28,7 +29,6 @@ from spojoin.model import (
 )
 from spojoin.query.comparable import (
     BY_PREFIX,
-    RELAXED,
     ROUNDED,
     SCALE_MAX,
     CodeComparison,
@@ -56,10 +56,6 @@ _COMPARISONS: dict[type[exp.Expression], Op] = {
     exp.EQ: Op.EQ,
     exp.NEQ: Op.NE,
 }
-_PLAIN: tuple[type[exp.Expression], ...] = (
-    exp.Column, exp.Identifier, exp.Literal, exp.Interval, exp.Var,
-    exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, *_COMPARISONS,
-)  # fmt: skip
 _BANDS = {Op.LT: Op.BAND_LT, Op.LE: Op.BAND_LE}
 _FLOATING = {TypeName.FLOAT, TypeName.DOUBLE}
 _BEYOND_DOUBLE = {TypeName.LONG, TypeName.DECIMAL}
@@ -106,18 +102,20 @@ def is_comparison(node: exp.Expression, scope: Scope) -> bool:
     return sides in ([{0}, {1}], [{1}, {0}])
 
 
-def is_by_prefixes(node: exp.Expression, scope: Scope) -> bool:
-    """Whether an index compares how texts begin, so that the condition itself must decide about each pair."""
-    if _COMPARISONS.get(type(node)) not in RELAXED or _operands(node, scope)[-1] is not None:
-        return False
-    if _is_plain(node) and not any(use.type.name in BY_PREFIX for use in uses_of(node, scope)):
-        return False
-    return all(of_side(each, scope).type.name in BY_PREFIX for each in (node.this, node.expression))
+def is_by_prefixes(predicate: Predicate, key: KeyColumn, scope: Scope) -> bool:
+    """Whether an index compares how texts begin, so that the condition itself must decide about each pair.
 
-
-def _is_plain(node: exp.Expression) -> bool:
-    """Whether only columns, numbers and intervals are added, multiplied and compared: none of them makes texts."""
-    return all(isinstance(each, _PLAIN) for each in node.walk())
+    key: the left side's key column
+    """
+    made = key.expression
+    kind = (
+        made.type
+        if isinstance(made, Computed)
+        else scope.schemas[0].get(made.name)
+        if isinstance(made, Column)
+        else None
+    )
+    return predicate.domain is Domain.INTEGER and kind is not None and kind.name in BY_PREFIX
 
 
 def _operands(node: exp.Expression, scope: Scope) -> tuple[Op, exp.Expression, exp.Expression, exp.Expression | None]:

@@ -53,16 +53,6 @@ def count_bits(words: U64, begin: int, end: int) -> int:
 
 
 @inlined
-def room_for(out: I64, used: int, more: int) -> I64:
-    """The same list with room for more entries, its first `used` kept."""
-    if used + more <= len(out):
-        return out
-    wider = np.empty(2 * (used + more), np.int64)
-    wider[:used] = out[:used]
-    return wider
-
-
-@inlined
 def list_bits(words: U64, begin: int, end: int, first: int, out: I64, used: int) -> int:
     """Append first + place of the bits set at places in [begin, end), ascending; the new length."""
     if begin < end:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel, trailing_zeros
-from spojoin.published.methods.bit_arrays import U64, count_bits, list_bits, mask_of, room_for, set_bit
+from spojoin.kernels.segments import with_room
+from spojoin.published.methods.bit_arrays import U64, count_bits, list_bits, mask_of, set_bit
 from spojoin.published.methods.insert_tree import KEYS, NEXT, NONE, SIZE, Trees, clear, first_leaf
 from spojoin.published.methods.side import I64
 from spojoin.published.methods.tally import COMPARISONS, MARKS, NODES
@@ -197,7 +198,7 @@ def _by_arrival(
     _arrived(words[0], ranges[2], ranges[3], order, words[2])
     found = count_bits(words[2], cut, n)
     if is_listed:
-        out = room_for(out, used, found)
+        out = with_room(out, used, found)
         list_bits(words[2], cut, n, lists.firsts[batch], out, used)
     return found, out
 

@@ -38,7 +38,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from spojoin.kernels.compile import inlined, kernel
-from spojoin.published.methods.bit_arrays import U64, count_bits, list_bits, room_for, set_bit, words_of
+from spojoin.kernels.segments import with_room
+from spojoin.published.methods.bit_arrays import U64, count_bits, list_bits, set_bit, words_of
 from spojoin.published.methods.checks import by_role
 from spojoin.published.methods.insert_tree import KEYS, NEXT, NONE, SIZE, Trees, insert, nodes_of, planted, seek
 from spojoin.published.methods.po_join import COLUMN, NEGATED, LinkedLists, Lists, probe_batch, seal
@@ -249,7 +250,7 @@ def _search(
     begin, end = max(lower - first, 0), done[_HELD]
     found = count_bits(words[0], begin, end)
     if is_listed:
-        out = room_for(out, done[_USED], found)
+        out = with_room(out, done[_USED], found)
         done[_USED] = list_bits(words[0], begin, end, first, out, done[_USED])
     return total + np.int64(found), out
 

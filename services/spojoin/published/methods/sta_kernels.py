@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.kernels.compile import inlined, kernel
-from spojoin.published.methods.bit_arrays import U64, count_bits, list_bits, room_for, set_bit
+from spojoin.kernels.segments import with_room
+from spojoin.published.methods.bit_arrays import U64, count_bits, list_bits, set_bit
 from spojoin.published.methods.insert_tree import (
     ENTRIES,
     KEYS,
@@ -248,7 +249,7 @@ def _answer(
     if is_marked:
         found = int(np.int64(count_bits(bits, 0, span)))
     if is_listed:
-        out = room_for(out, done[USED], found)
+        out = with_room(out, done[USED], found)
         done[USED] = list_bits(bits, 0, span, lower, out, done[USED])
     return found, out
 

@@ -40,17 +40,18 @@ class PermutationMachine(Machine):
         if isinstance(record, Run) and offset != BY_REFERENCE:
             self._read.append((offset, (record.stream, record.batch_id)))
         if isinstance(record, Batch) or (isinstance(record, Run) and record.is_empty):
-            first = record.batch_id if isinstance(record, Batch) and not self._is_behind_trimmed(offset, record) else 0
+            first = self._first_known(offset, record) if isinstance(record, Batch) else 0
             self._durable[record.stream].add(first, record.batch_id + 1)
             self._note_made(record.stream, first, record.batch_id + 1)
         elif isinstance(record, Run) and record.batch_id not in self._made[record.stream]:
             yield from self._take((record.stream, record.batch_id), record)
 
-    def _is_behind_trimmed(self, offset: int, batch: Batch) -> bool:
-        """Whether its topic begins with a batch, and has had others before it."""
-        is_first = offset != BY_REFERENCE and batch.stream not in self._begun
-        self._begun.update([batch.stream] if is_first else [])
-        return is_first and offset > 0
+    def _first_known(self, offset: int, batch: Batch) -> int:
+        """The first of the batches of which a batch says that they are made: itself, or all before it, too."""
+        if offset == BY_REFERENCE or batch.stream in self._begun:
+            return batch.batch_id
+        self._begun.add(batch.stream)
+        return 0 if offset > 0 else batch.batch_id
 
     def _take(self, key: BatchKey, run: Run) -> Iterator[Action]:
         runs = self._runs.setdefault(key, {})
