@@ -45,10 +45,10 @@ class Threads:
         self._jobs.withdraw(pieces.take)
         return cast("list[T]", pieces.results())
 
-    def lane(self) -> Lane[T]:
-        """A new lane for tasks that follow each other."""
+    def lane(self, most: int) -> Lane[T]:
+        """A new lane for iterators that follow each other, of whose results at most so many wait to be taken."""
         self._start()
-        return Lane(self._jobs)
+        return Lane(self._jobs, most)
 
     def work_until(self, is_done: Callable[[], bool]) -> None:
         """Do what waits for a thread until `is_done()`, which is called whenever something has been finished."""
@@ -69,17 +69,22 @@ class Threads:
 
 
 class Lane(Generic[T]):
-    """Tasks that run one at a time, in the order in which they were added, while the caller goes on."""
+    """Iterators that run one at a time, in the order in which they were added, while the caller goes on.
 
-    def __init__(self, jobs: _Jobs) -> None:
+    most: how many results wait to be taken; then the lane does
+    """
+
+    def __init__(self, jobs: _Jobs, most: int) -> None:
         self._jobs = jobs
-        self._tasks: deque[Callable[[], T]] = deque()
+        self._most = most
+        self._tasks: deque[Iterator[T]] = deque()
         self._results: deque[T] = deque()
+        self._is_full = False
         self._error: BaseException | None = None
 
     @property
     def waiting(self) -> int:
-        """Tasks that have no result yet."""
+        """Iterators that haven't ended."""
         return len(self._tasks)
 
     @property
@@ -87,25 +92,31 @@ class Lane(Generic[T]):
         """Whether there is something to take."""
         return bool(self._results) or self._error is not None
 
-    def add(self, task: Callable[[], T]) -> None:
-        """Run a task after all that were added before; after an error none runs."""
+    def add(self, task: Iterator[T]) -> None:
+        """Run an iterator after all that were added before; after an error none runs."""
         with self._jobs.changed:
             self._tasks.append(task)
             if len(self._tasks) == 1:
                 self._jobs.add(self._next)
 
     def take(self) -> Iterator[T]:
-        """The results that are there and were not taken yet, in order. Raises what a task raised, once."""
+        """The results that are there and were not taken yet, in order. Raises what an iterator raised, once."""
         while self._results:
-            yield self._results.popleft()
+            taken = self._results.popleft()
+            if self._is_full:
+                self._is_full = False
+                self._jobs.add(self._next)
+            yield taken
         if self._error is not None:
             error, self._error = self._error, None
             raise error
 
     def _next(self) -> None:
-        """Run one task: so that whoever does it can look after something else before the next."""
+        """Run one iterator: so that whoever does it can look after something else before the next."""
         try:
-            self._results.append(self._tasks[0]())
+            for result in self._tasks[0]:
+                if self._is_filled_by(result):
+                    return
         except BaseException as error:  # noqa: BLE001 - raised by `take`, in the thread that waits for the result
             with self._jobs.changed:
                 self._error = error
@@ -115,6 +126,13 @@ class Lane(Generic[T]):
             self._tasks.popleft()
             if self._tasks:
                 self._jobs.add(self._next)
+
+    def _is_filled_by(self, result: T) -> bool:
+        with self._jobs.changed:
+            self._results.append(result)
+            self._is_full = len(self._results) >= self._most
+            self._jobs.changed.notify_all()
+            return self._is_full
 
 
 class _Pieces:

@@ -7,7 +7,7 @@ once; all others wait their turn, frames behind what earlier ones have led to.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -23,6 +23,7 @@ from spojoin.errors import BadData
 from spojoin.model import Query
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import START, Action, Emit, Machine, TableRows
+from spojoin.protocol.parts import MUTABLE_PART
 from spojoin.protocol.topology import Topic
 from spojoin.published.machines import evaluation
 from spojoin.query.extract import extract
@@ -49,6 +50,9 @@ PATIENCE_MS = 1_000
 
 #: Records that may wait in lanes before more are handed out: merges of nodes take as long as several frames.
 LANES_AHEAD = 24
+
+#: Records of a machine in a lane that may wait to be carried out: each may name as many partners as a chunk may.
+RESULTS_AHEAD = 4
 
 #: Applied to each record that passes from one machine to another.
 Transport = Callable[[Record], Record]
@@ -88,7 +92,7 @@ class Engine:
         self._searching = self._evaluation.searching
         self.accounts = Accounts(query, self._evaluation.loads) if accounts else NoAccounts()
         self._readers = self._wire()
-        self._lanes: dict[Machine, Lane[list[Action]]] = self._laid()
+        self._lanes: dict[Machine, Lane[Action]] = self._laid()
         self._rejects: list[DeadLetter] = []
         self._fed = [_first_place(beginning, number) for number in range(len(query.inputs))]
         self._now_ms = 0
@@ -106,9 +110,12 @@ class Engine:
         readers[Topic.FRAMES][:0] = [self._router, self._sink]
         return readers
 
-    def _laid(self) -> dict[Machine, Lane[list[Action]]]:
+    def _laid(self) -> dict[Machine, Lane[Action]]:
         """A lane for each machine that may have one, as far as there are helpers."""
-        return {machine: self._threads.lane() for machine in self._evaluation.apart[: self._threads.threads - 1]}
+        return {
+            machine: self._threads.lane(RESULTS_AHEAD)
+            for machine in self._evaluation.apart[: self._threads.threads - 1]
+        }
 
     @property
     def threads(self) -> int:
@@ -276,7 +283,7 @@ class Engine:
             if machine in self._searching:
                 actions = self.accounts.search(actions)
             if machine in self._lanes:
-                self._lanes[machine].add(partial(list, actions))
+                self._lanes[machine].add(actions)
             else:
                 yield from self._step(actions)
         self.accounts.read(record)
@@ -290,14 +297,15 @@ class Engine:
         lanes = self._lanes.values()
         while True:
             for lane in lanes:
-                for actions in lane.take():
-                    yield from self._step(iter(actions))
+                yield from self._step(lane.take())
             if self._answers:
                 return
-            # What ends between these two questions has its result to take: a lane has it before the task is gone.
-            if sum(lane.waiting for lane in lanes) <= ahead and not any(lane.has_news for lane in lanes):
+            # What the logical AND has found waits in the sink for what lanes find of the same frames.
+            some = ahead if self._sink.wants(Topic.MATCHES, MUTABLE_PART) else 0
+            # What ends between these two questions has its results to take: a lane has them before the task is gone.
+            if _waiting(lanes) <= some and not any(lane.has_news for lane in lanes):
                 return
-            self._threads.work_until(lambda: any(lane.has_news for lane in lanes))
+            self._threads.work_until(lambda: any(lane.has_news for lane in lanes) or _waiting(lanes) <= some)  # noqa: B023
 
     def _step(self, actions: Iterator[Action]) -> Iterator[pa.RecordBatch]:
         for action in actions:
@@ -326,6 +334,11 @@ class Engine:
     def state_tuples(self) -> int:
         """Tuples held by all machines."""
         return self._router.state_tuples() + self._sink.state_tuples() + sum(m.state_tuples() for m in self._searching)
+
+
+def _waiting(lanes: Iterable[Lane[Action]]) -> int:
+    """How many records the machines in lanes haven't read to their ends."""
+    return sum(lane.waiting for lane in lanes)
 
 
 def _first_place(beginning: Beginning, number: int) -> int:

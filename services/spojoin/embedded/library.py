@@ -116,6 +116,15 @@ class Join:
         self._engine: Engine | None = engine_for(
             self.query, checked_number("workers", workers), checked_number("threads", threads)
         )
+        #: the columns that are read of each input
+        self._read = [list(arrow_schema(each, self.query.needs_time).names) for each in self.query.inputs]
+        #: those that it must have, even a time that arrival order doesn't read: it may be misspelled
+        self._needed = [
+            list(dict.fromkeys([*read, *filter(None, [each.time])]))
+            for read, each in zip(self._read, self.query.inputs, strict=True)
+        ]
+        #: results without rows, by the types of the keys
+        self._nothing: dict[tuple[pa.DataType, ...], pa.Table] = {}
         self._last = _Figures()
         self._key_types: dict[int, pa.DataType] = {}
         self._recent = [Recent() for _ in self.query.inputs]
@@ -141,7 +150,7 @@ class Join:
         engine = self._open()
         index = self._index(stream)
         self._check_loaded()
-        for table in tables_of(rows, self._needed(index)):
+        for table in tables_of(rows, self._needed[index]):
             for batch in self._batches(table, index):
                 self._recent[index].keep(batch)
                 self._pushed += batch.num_rows
@@ -178,7 +187,7 @@ class Join:
         if not self.query.has_table:
             raise ConfigurationError(f"the query {self.query.name!r} joins with no table: push rows to its streams")
         name = self.query.inputs[index].name
-        batches = [b for table in tables_of(rows, self._needed(index)) for b in self._batches(table, index)]
+        batches = [b for table in tables_of(rows, self._needed[index]) for b in self._batches(table, index)]
         self._ready += engine.load(one_batch(batches, arrow_schema(self.query.inputs[index], False)), f"table {name}")
         self._is_loaded = True
         return self._taken()
@@ -354,18 +363,10 @@ class Join:
                 f"the table {self.query.inputs[-1].name!r} has no rows yet: load them first, an empty table too"
             )
 
-    def _needed(self, index: int) -> list[str]:
-        """Columns that a stream must have, even a time that arrival order doesn't read: it may be misspelled."""
-        stream = self.query.inputs[index]
-        return list(dict.fromkeys([*self._read(index), *filter(None, [stream.time])]))
-
-    def _read(self, index: int) -> list[str]:
-        return list(arrow_schema(self.query.inputs[index], self.query.needs_time).names)
-
     def _batches(self, table: pa.Table, index: int) -> list[pa.RecordBatch]:
         stream = self.query.inputs[index]
-        _check_columns(table.column_names, self._needed(index), stream.name)
-        batches = table.select(self._read(index)).to_batches()
+        _check_columns(table.column_names, self._needed[index], stream.name)
+        batches = table.select(self._read[index]).to_batches()
         return [self._with_stable_key(batch, index, stream.key) for batch in batches] if stream.key else batches
 
     def _with_stable_key(self, batch: pa.RecordBatch, index: int, key: str) -> pa.RecordBatch:
@@ -390,9 +391,13 @@ class Join:
     def _taken(self) -> pa.Table:
         """The results not returned yet."""
         batches, self._ready = self._ready, []
-        types = [self._key_types.get(i, pa.int64()) for i in range(len(self.query.inputs))]
-        table = pa.Table.from_batches(batches) if batches else result_schema(self.query, types).empty_table()
-        return table.replace_schema_metadata({MARK: self.query.name})
+        if batches:
+            return pa.Table.from_batches(batches).replace_schema_metadata({MARK: self.query.name})
+        types = tuple([self._key_types.get(i, pa.int64()) for i in range(len(self.query.inputs))])
+        if types not in self._nothing:
+            empty = result_schema(self.query, types).empty_table()
+            self._nothing[types] = empty.replace_schema_metadata({MARK: self.query.name})
+        return self._nothing[types]
 
 
 def _check_columns(found: list[str], needed: list[str], stream: str) -> None:

@@ -21,10 +21,8 @@ def by_batches(query: Query, workers: int, runner: TaskRunner = IN_TURN) -> Eval
     """Mutable joiners and their logical AND for new tuples, PO-Join workers for what is batched."""
     searching = [PoJoinMachine(query, worker, START, timer=perf_counter, runner=runner) for worker in range(workers)]
     joiners = [MutableMachine(query, predicate, START) for predicate in range(len(query.predicates))]
-    # Partners are taken as they are found, since they fill memory: only counts may wait for the caller.
-    has_lanes = query.output is Output.COUNT
-    # Then the caller has the logical AND to do, and each worker a helper: pieces of it pay where there are more.
-    runner_of_and = IN_TURN if has_lanes and runner.threads <= 1 + workers else runner
+    # The caller has the logical AND to do, and each worker a helper: pieces of it pay where there are more.
+    runner_of_and = IN_TURN if runner.threads <= 1 + workers else runner
     permutation, logical_and = PermutationMachine(query, START), LogicalAndMachine(query, START, runner_of_and)
     return Evaluation(
         searching=searching,
@@ -36,5 +34,6 @@ def by_batches(query: Query, workers: int, runner: TaskRunner = IN_TURN) -> Eval
         },
         loads=BatchLoads(query, searching),
         counters=lambda: summed(machine.counters() for machine in searching),
-        apart=[*searching, *joiners] if has_lanes else (),
+        # What workers find waits for the logical AND, which waits for joiners: counts may, partners would fill memory.
+        apart=[*searching, *joiners] if query.output is Output.COUNT else searching,
     )

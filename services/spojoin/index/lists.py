@@ -16,6 +16,7 @@ from spojoin.kernels import counting, listing
 from spojoin.kernels.pieces import TaskRunner
 
 I64 = NDArray[np.int64]
+U32 = NDArray[np.uint32]
 #: begins and lengths, int64 (m,), and what they are of
 Segments = tuple[I64, I64, I64]
 
@@ -34,6 +35,36 @@ class _Tables:
     entries: I64
 
 
+@dataclass(frozen=True, slots=True)
+class AskedNodes:
+    """What m probes ask of whole nodes.
+
+    wanted, signs, visits: as `listing.partners` takes them
+    most: by direction, the number of partners that all probes together have at most
+    """
+
+    tables: _Tables
+    wanted: U32
+    signs: I64
+    visits: I64
+    most: list[int]
+
+    def partners(self, first: int, last: int, runner: TaskRunner) -> Iterator[list[Segments]]:
+        """Of probes [first, last), by direction: begins and lengths, and the seqs that they are of, ascending.
+
+        Threads share the probes: each gives those of some, with the lengths 0 for all others.
+        """
+        tables, visits = self.tables, self.visits
+        if last - first < visits.shape[1]:
+            visits = np.stack([some[(first <= some) & (some < last)] for some in visits])
+        shares = np.array_split(visits, runner.threads, axis=1)
+        calls = [
+            partial(listing.partners, tables.heads, tables.entries, self.wanted, self.signs, share) for share in shares
+        ]
+        for begins, lengths, seqs in runner.each(calls):
+            yield [(begins[d, first:last], lengths[d, first:last], seqs) for d in range(len(visits))]
+
+
 class WholeLists:
     """Partners of probes in whole nodes, in the directions of a plan."""
 
@@ -44,20 +75,15 @@ class WholeLists:
         self._widths = np.zeros((len(plan.wanted), 2), np.int64)
         self._tables: _Tables | None = None
 
-    def among(self, nodes: list[Node], probes: Probes, runner: TaskRunner) -> Iterator[list[Segments]]:
-        """By direction begins and lengths, int64 (m,), and what they are of: the seqs of partners, ascending.
-
-        Threads share the probes: each gives those of some, with the lengths 0 for all others.
-        """
+    def ask(self, nodes: list[Node], probes: Probes, runner: TaskRunner) -> AskedNodes:
+        """What m probes ask of some nodes."""
         plan, visits = self._plan.of(probes), self._plan.visits(probes)
         self._choose_read()
         tables = self._tables_of(nodes, runner)
-        wanted = listing.asked(tables.directories, tables.entries, plan, visits.shape[1], self._widths)
-        signs = plan.directions[:, counting.SIGN :]
-        shares = np.array_split(visits, runner.threads, axis=1)
-        calls = [partial(listing.partners, tables.heads, tables.entries, wanted, signs, share) for share in shares]
-        for begins, lengths, seqs in runner.each(calls):
-            yield [(begins[d], lengths[d], seqs) for d in range(len(visits))]
+        widths = np.zeros_like(self._widths)
+        wanted = listing.asked(tables.directories, tables.entries, plan, visits.shape[1], widths)
+        self._widths = widths
+        return AskedNodes(tables, wanted, plan.directions[:, counting.SIGN :], visits, widths[:, 0].tolist())
 
     def _tables_of(self, nodes: list[Node], runner: TaskRunner) -> _Tables:
         known = self._tables
@@ -87,7 +113,6 @@ class WholeLists:
             narrower = self._widths[d, 1] * _TURN < self._widths[d, 0]
             if len(wanted) == 2 and narrower and not wanted[1 - read].complement:
                 self._read[d] = 1 - read
-        self._widths[:] = 0
 
 
 def _first_read(wanted: Sequence[RankCondition]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import compress, groupby
 from operator import attrgetter
@@ -17,7 +18,7 @@ from spojoin.index.conditions import Known, Probes, RankCondition, RankInterval,
 from spojoin.index.counts import WholeCounts
 from spojoin.index.early_counts import EarlyCounts
 from spojoin.index.evaluation import Collected, NodeMatches
-from spojoin.index.lists import WholeLists
+from spojoin.index.lists import AskedNodes, WholeLists
 from spojoin.index.node import Node, from_batch
 from spojoin.index.plan import NodePlan, serves
 from spojoin.index.work import Work
@@ -171,6 +172,20 @@ class StreamIndex:
         found = [assembly.matches() for assembly in assemblies]
         return tuple([found[number] for number in self._numbers])
 
+    def ask(self, codes: tuple[I64, ...], lower: I64, sort: Callable[[int], Sought] | None = None) -> AskedIndex | None:
+        """What m probes ask, to be answered some at a time; arguments as of `evaluate`.
+
+        None where it is answered at once alone: where it isn't listed, or some windows hold a part of a node.
+        """
+        m, nodes = len(codes[self._probe_slot]), self._nodes
+        if not self._lists or (nodes and self._whole_from(lower)):
+            return None
+        if len(self._answered_whole(nodes, None)) < len(nodes):
+            return None
+        runner = self._runner(m * len(nodes))
+        asked = self._whole_lists.ask(nodes, Probes(codes, sort), runner) if m and nodes else None
+        return AskedIndex(asked, self._numbers, runner)
+
     def _evaluate_nodes(self, probes: Probes, lower: I64, assemblies: list[Assembly]) -> None:
         runner = self._runner(len(assemblies[0]) * len(self._nodes))
         whole_from = self._whole_from(lower)
@@ -250,7 +265,8 @@ class StreamIndex:
     ) -> None:
         """Count or list nodes that lie in the windows of the same probes; missed: (m,), those of which they don't."""
         if self._lists:
-            for by_direction in self._whole_lists.among(nodes, probes, runner):
+            asked = self._whole_lists.ask(nodes, probes, runner)
+            for by_direction in asked.partners(0, len(assemblies[0]), runner):
                 for assembly, (begins, lengths, partners) in zip(assemblies, by_direction, strict=True):
                     if missed is not None:
                         lengths[missed] = 0
@@ -381,6 +397,33 @@ class StreamIndex:
         elif 0 <= group < self._group:
             merging.close(self._nodes, group, self._node_max)
         self._group = max(self._group, group)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedIndex:
+    """What m probes ask of an index, which changes only behind the answers.
+
+    nodes: what they ask of its nodes, None where there is nothing to ask
+    numbers: by direction, the number of its search
+    """
+
+    nodes: AskedNodes | None
+    numbers: Sequence[int]
+    runner: TaskRunner
+
+    @property
+    def most(self) -> int:
+        """The number of partners that all probes together have at most."""
+        return 0 if self.nodes is None else sum(self.nodes.most[number] for number in self.numbers)
+
+    def matches(self, first: int, last: int) -> tuple[Matches, ...]:
+        """The matches of probes [first, last) in each of the index's directions."""
+        assemblies = [Assembly(last - first, True, None) for _ in range(max(self.numbers) + 1)]
+        for by_direction in () if self.nodes is None else self.nodes.partners(first, last, self.runner):
+            for assembly, found in zip(assemblies, by_direction, strict=True):
+                assembly.add_listed(*found)
+        answers = [assembly.matches() for assembly in assemblies]
+        return tuple([answers[number] for number in self.numbers])
 
 
 def _few_conditions(direction: Direction) -> bool:

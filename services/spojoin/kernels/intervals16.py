@@ -16,6 +16,7 @@ from spojoin.kernels.common_slice import common_slice, count_common
 from spojoin.kernels.compile import inlined, kernel, trailing_zeros
 from spojoin.kernels.permutation import Unsigned, invert, positions, sort_places
 from spojoin.kernels.ranks import SortedKeys, rank_intervals, sorted_keys
+from spojoin.kernels.segments import before
 
 I64 = NDArray[np.int64]
 U16 = NDArray[np.uint16]
@@ -185,11 +186,24 @@ def and_collect(
     Returns counts int64 (m,), complete despite the limit, offsets int64 (m + 1,) and partners int64 (offsets[-1],).
     """
     counts = and_counts(ranks, starts, lengths, slice_lo, slice_hi)
-    offsets = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts if limit is None else np.minimum(counts, limit), out=offsets[1:])
+    return counts, *collect_counted(ranks, starts, lengths, slice_lo, slice_hi, counts, limit)
+
+
+def collect_counted(
+    ranks: Sequence[U16],
+    starts: Sequence[U16],
+    lengths: Sequence[U16],
+    slice_lo: I64,
+    slice_hi: I64,
+    counts: I64,
+    limit: int | I64 | None,
+) -> tuple[I64, I64]:
+    """The offsets and partners of `and_collect`, of which `and_counts` has told the counts."""
+    offsets = before(counts if limit is None else np.minimum(counts, limit))
     partners = np.empty(offsets[-1], np.int64)
-    _collect(np.stack(ranks), np.stack(starts), np.stack(lengths), slice_lo, slice_hi, offsets, partners)
-    return counts, offsets, partners
+    if len(partners):
+        _collect(np.stack(ranks), np.stack(starts), np.stack(lengths), slice_lo, slice_hi, offsets, partners)
+    return offsets, partners
 
 
 @kernel

@@ -107,7 +107,8 @@ def asked(nodes: I64, entries: I64, plan: CountPlan, m: int, widths: I64) -> U32
     """What m probes ask of n nodes in d directions: uint32 (n, d, 2, 4 or 6, m), as `partners` takes it.
 
     nodes: int64 (n, w), the nodes' directories; entries: int64 (n, d, ENTRY)
-    widths: int64 (d, 2), to which the ranks are added that are read, and those of the other condition's intervals
+    widths: int64 (d, 2), to which the numbers of ranks are added that are read, and those in the other condition's
+    intervals
     The arrays whose addresses these hold must stay alive.
     """
     rows = 2 if plan.directions[:, SIGN + 1].any() == 0 else 4
@@ -157,9 +158,11 @@ def _ask(
             has = find_ends(n, d, edges, found, ends)
             _bound(group, has, ends)
             rows, read = asked_of[i, d], ends[entries[i, d, _READ]]
+            is_outside = directions[d, SIGN + entries[i, d, _READ]] < 0
             for q in range(m):
                 rows[_A, q], rows[_B, q] = read[0, q], read[1, q]
-                widths[d, 0] += read[1, q] - read[0, q]
+                inside = read[1, q] - read[0, q]
+                widths[d, 0] += group[1, q] - group[0, q] - inside if is_outside else inside
             if len(rows) > _START:
                 other, sign = ends[1 - entries[i, d, _READ]], directions[d, SIGN + 1 - entries[i, d, _READ]]
                 for q in range(m):

@@ -57,26 +57,25 @@ def reached_by(closings: Sequence[Closing], target: int) -> int:
     return min(closing.first if stream == target else closing.reached for stream, closing in enumerate(closings))
 
 
-def mutable_bounds(frame: Frame, direction: Direction, first: int, last: int) -> tuple[I64, I64]:
-    """Offsets [lower, upper) of the target's mutable tuples that each of probes [first, last) may match.
+def mutable_bounds(frame: Frame, direction: Direction) -> tuple[I64, I64]:
+    """Offsets [lower, upper) of the target's mutable tuples that each of a frame's m probes may match.
 
-    Both int64 (last - first,); offsets count from the handover index. Within the frame itself a probe sees what
-    precedes it.
+    Both int64 (m,); offsets count from the handover index. Within the frame itself a probe sees what precedes it.
     """
     probes, target = frame.probes(direction.probe), frame.slices[direction.target]
-    upper = target.first_index - target.handover_index + found_within(frame, direction, first, last)
+    upper = target.first_index - target.handover_index + found_within(frame, direction)
     if not len(probes) or probes.lower[-1] <= target.handover_index:  # mostly
         return np.zeros_like(upper), upper
-    lower = np.maximum(lower_bounds(probes, first, last) - target.handover_index, 0)
+    lower = np.maximum(probes.lower - target.handover_index, 0)
     return np.minimum(lower, upper), upper
 
 
-def found_within(frame: Frame, direction: Direction, first: int, last: int) -> I64:
-    """How many of the frame's own tuples each of probes [first, last) may match: those that precede it, int64 (m,)."""
+def found_within(frame: Frame, direction: Direction) -> I64:
+    """How many of the frame's own tuples each of its m probes may match: those that precede it, int64 (m,)."""
+    probes = frame.probes(direction.probe)
     if direction.probe == direction.target:
-        return np.arange(first, last, dtype=np.int64)
-    preceding = _preceding(frame.probes(direction.probe))[first:last]
-    return np.searchsorted(frame.slices[direction.target].positions, preceding).astype(np.int64)
+        return np.arange(len(probes), dtype=np.int64)
+    return np.searchsorted(frame.slices[direction.target].positions, _preceding(probes)).astype(np.int64)
 
 
 def _preceding(probes: Probes) -> U16 | U32:
@@ -100,6 +99,11 @@ class Chunks:
         while self._next < self._count:
             begin, self._next = self._next, min(self._next + self._probes, self._count)
             yield begin, self._next
+
+    def expect(self, most: int) -> None:
+        """Be told how many matches there are at most: where they fit, one chunk holds all."""
+        if most <= CHUNK_PARTNERS:
+            self._probes = self._count
 
     def note(self, roles: tuple[Matches, ...]) -> None:
         """Learn from a chunk how many probes the next one may hold."""

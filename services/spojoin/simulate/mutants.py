@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
@@ -27,7 +28,6 @@ from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.answered import FIRST_PLACE, NEVER, Promises
 from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
-from spojoin.roles.logical_and.asked import Asked
 from spojoin.roles.logical_and.machine import LogicalAndMachine
 from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
@@ -194,8 +194,8 @@ def _lt_for_le() -> Patches:
 def _lost_self_join_role() -> Patches:
     matches = LogicalAndMachine._matches
 
-    def left_only(self: LogicalAndMachine, frame: Frame, asked: list[Asked]) -> tuple[Matches, ...]:
-        found = zip(self._query.directions, matches(self, frame, asked), strict=True)
+    def left_only(self: LogicalAndMachine, *asked: Any) -> tuple[Matches, ...]:  # noqa: ANN401
+        found = zip(self._query.directions, matches(self, *asked), strict=True)
         return tuple(one if role.as_left or role.probe != role.target else _nothing_like(one) for role, one in found)
 
     return [patch.object(LogicalAndMachine, "_matches", left_only)]

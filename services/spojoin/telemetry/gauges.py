@@ -68,5 +68,5 @@ class WindowGauges:
 def _window_tuples(frame: Frame, direction: Direction) -> I64:
     """How many tuples of its target each probe's window holds, int64 (m,)."""
     probes, stored = frame.probes(direction.probe), frame.slices[direction.target]
-    within = found_within(frame, direction, 0, len(probes))
+    within = found_within(frame, direction)
     return np.asarray(stored.first_index + within - lower_bounds(probes, 0, len(probes)), np.int64)

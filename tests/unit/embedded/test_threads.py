@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 
@@ -91,7 +92,7 @@ def test_results_and_their_batches_do_not_depend_on_threads(shape: str, threads:
 
 def test_results_that_come_while_the_engine_counts_what_waits_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     def ended(lane: Lane) -> int:
-        while lane._tasks and lane._error is None:
+        while lane._tasks and lane._error is None and not lane._is_full:
             time.sleep(0.0001)
         return 0
 
@@ -201,12 +202,35 @@ def test_the_first_error_of_pieces_is_raised_when_none_runs_any_more() -> None:
 
 def test_a_lane_keeps_its_order_and_is_worked_by_whoever_waits() -> None:
     threads, order = Threads(2), []
-    lanes = [threads.lane() for _ in range(3)]
+    lanes = [threads.lane(most=51) for _ in range(3)]
     for at in range(50):
         for number, lane in enumerate(lanes):
-            lane.add(partial(order.append, (number, at)))
+            lane.add(map(order.append, [(number, at)]))
     threads.work_until(lambda: not any(lane.waiting for lane in lanes))
     assert [[at for lane, at in order if lane == number] for number in range(3)] == [list(range(50))] * 3
+    threads.close()
+
+
+@pytest.mark.parametrize("most", [1, 2, 7])
+def test_a_lane_whose_results_nobody_takes_waits(most: int) -> None:
+    threads, made = Threads(3), []
+
+    def numbers(first: int) -> Iterator[int]:
+        for number in range(first, first + 10):
+            made.append(number)
+            yield number
+
+    lane = threads.lane(most)
+    for first in (0, 10, 20):
+        lane.add(numbers(first))
+    taken: list[int] = []
+    while len(taken) < 30:
+        threads.work_until(lambda: lane.has_news)
+        time.sleep(0.001)
+        assert len(made) <= len(taken) + most
+        taken.append(next(lane.take()))
+    assert taken == list(range(30))
+    threads.work_until(lambda: not lane.waiting)
     threads.close()
 
 

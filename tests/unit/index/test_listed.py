@@ -61,6 +61,21 @@ def test_partners_are_those_of_a_scan(wanted, sizes, tops, follows, is_moving, s
             partners = matches.partners[matches.offsets[q] : matches.offsets[q + 1]]
             assert partners.tolist() == np.flatnonzero(mask).tolist()
             assert matches.counts[q] == len(partners)
+    _check_some_at_a_time(index, tuple(probes), lower, found)
+
+
+def _check_some_at_a_time(index, probes, lower, found):
+    """Probes that ask together and are answered some at a time have the same partners, and no more than was said."""
+    asked = index.ask(probes, lower)
+    assert asked is not None or lower[-1] > 0 or any(node.size < 600 for node in index._nodes)
+    if asked is None:
+        return
+    assert sum(len(matches.partners) for matches in found) <= asked.most
+    for first, last in ((0, 40), (0, 1), (7, 30), (39, 40), (5, 5)):
+        for matches, some in zip(found, asked.matches(first, last), strict=True):
+            begin, end = matches.offsets[[first, last]]
+            assert some.partners.tolist() == matches.partners[begin:end].tolist()
+            assert some.offsets.tolist() == (matches.offsets[first : last + 1] - begin).tolist()
 
 
 @pytest.mark.parametrize("ops", [(Op.LT, Op.GT), (Op.GE, Op.LE), (Op.LT, Op.LT), (Op.GT, Op.GE)])

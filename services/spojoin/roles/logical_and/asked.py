@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from spojoin.kernels.chosen import Chosen, ValueOrder, listed
-from spojoin.kernels.intervals16 import and_collect, and_counts
+from spojoin.kernels.intervals16 import and_counts, collect_counted
 from spojoin.kernels.masked import masked_sums
 from spojoin.kernels.pieces import IN_TURN, TaskRunner, shares
 from spojoin.kernels.segments import before
@@ -59,9 +59,9 @@ class Asked:
             one.add_masked(order, self.positions, (self.starts, self.lengths), (self.lower, self.upper), counts)
         return kept
 
-    def collect(self, limit: int | None) -> tuple[I64, I64, I64]:
-        """Counts int64 (m,), offsets int64 (m + 1,), and the places of the first `limit` stored tuples of each."""
-        return and_collect(self.positions, self.starts, self.lengths, self.lower, self.upper, limit)
+    def collect(self, counts: I64, limit: int | None) -> tuple[I64, I64]:
+        """Offsets int64 (m + 1,), and the places of the first `limit` of these of each; counts: how many they are."""
+        return collect_counted(self.positions, self.starts, self.lengths, self.lower, self.upper, counts, limit)
 
 
 def counted(asked: Sequence[Asked], runner: TaskRunner) -> list[I64]:

@@ -116,42 +116,58 @@ class LogicalAndMachine(Machine):
 
     def _evaluate(self, frame: Frame, partials: list[Partial]) -> Iterator[Action]:
         chunks = Chunks(frame.answers, lists_pairs=self._query.lists_pairs)
+        asked = self._asked(frame, partials)
+        counts = counted(asked, self._runner) if self._query.lists_pairs else None
+        if counts is not None:
+            chunks.expect(sum(_most_listed(each, self._query.part_limit) for each in counts))
         for begin, end in chunks:
-            asked = self._asked(frame, partials, begin, end)
-            directions = self._matches(frame, asked)
+            directions = self._matches(frame, asked, counts, begin, end)
             chunks.note(directions)
             part = Part(frame.epoch, frame.frame_id, MUTABLE_PART, begin, end, directions)
             yield Emit(Topic.MATCHES, MUTABLE_PART, part)
 
-    def _asked(self, frame: Frame, partials: list[Partial], begin: int, end: int) -> list[Asked]:
-        """What is asked of frame positions [begin, end), by direction; both of a self join have the same bounds."""
+    def _asked(self, frame: Frame, partials: list[Partial]) -> list[Asked]:
+        """What is asked of a frame, by direction; both of a self join have the same bounds."""
         asked: list[Asked] = []
         for number, direction in enumerate(self._query.directions):
-            first, last = probe_range(frame.probes(direction.probe).positions, begin, end)
             lower, upper = (
-                (asked[0].lower, asked[0].upper)
-                if asked and self._query.is_self
-                else mutable_bounds(frame, direction, first, last)
+                (asked[0].lower, asked[0].upper) if asked and self._query.is_self else mutable_bounds(frame, direction)
             )
             ranks: list[DirectionRanks] = [partial.directions[number] for partial in partials]
-            starts, lengths = [r.start[first:last] for r in ranks], [r.length[first:last] for r in ranks]
-            asked.append(Asked([r.positions for r in ranks], starts, lengths, lower, upper))
+            asked.append(
+                Asked([r.positions for r in ranks], [r.start for r in ranks], [r.length for r in ranks], lower, upper)
+            )
         return asked
 
-    def _matches(self, frame: Frame, asked: list[Asked]) -> tuple[Matches, ...]:
-        if not self._query.lists_pairs:
-            if self._weigher is None and self._rater is None:
-                return tuple(map(Matches, counted(asked, self._runner)))
-            counts, sums = self._summed(frame, asked[0])
-            offsets, partners = (None, None) if self._rater is None else self._chosen(frame, asked[0], counts)
-            return (Matches(counts, offsets, partners, sums),)
-        runner, limit = worthwhile(asked, self._runner), self._query.part_limit
-        each = list(zip(self._query.directions, asked, strict=True))
-        found = runner.each([partial(_found, one, limit, lists=self._query.lists(which)) for which, one in each])
-        return tuple(
-            Matches(counts) if places is None else Matches(counts, offsets, self._seqs(frame, direction, places))
-            for direction, (counts, offsets, places) in zip(self._query.directions, found, strict=True)
-        )
+    def _matches(
+        self, frame: Frame, asked: list[Asked], counts: list[I64] | None, begin: int, end: int
+    ) -> tuple[Matches, ...]:
+        """The matches of the tuples at frame positions [begin, end); counts: by direction, where they are listed."""
+        if counts is not None:
+            return self._listed(frame, asked, counts, begin, end)
+        return self._answered(frame, asked)
+
+    def _answered(self, frame: Frame, asked: list[Asked]) -> tuple[Matches, ...]:
+        """The matches of a frame whose partners aren't listed."""
+        if self._weigher is None and self._rater is None:
+            return tuple(map(Matches, counted(asked, self._runner)))
+        counts, sums = self._summed(frame, asked[0])
+        offsets, partners = (None, None) if self._rater is None else self._chosen(frame, asked[0], counts)
+        return (Matches(counts, offsets, partners, sums),)
+
+    def _listed(self, frame: Frame, asked: list[Asked], counts: list[I64], begin: int, end: int) -> tuple[Matches, ...]:
+        """The matches of the tuples at frame positions [begin, end), which have been counted."""
+        directions, limit = self._query.directions, self._query.part_limit
+        ranges = [probe_range(frame.probes(each.probe).positions, begin, end) for each in directions]
+        some = [one[first:last] for one, (first, last) in zip(asked, ranges, strict=True)]
+        of_some = [each[first:last] for each, (first, last) in zip(counts, ranges, strict=True)]
+        wanted = [k for k, direction in enumerate(directions) if self._query.lists(direction)]
+        runner = worthwhile(some, self._runner)
+        collected = runner.each([partial(some[k].collect, of_some[k], limit) for k in wanted])
+        found = [Matches(each) for each in of_some]
+        for k, (offsets, places) in zip(wanted, collected, strict=True):
+            found[k] = Matches(of_some[k], offsets, self._seqs(frame, directions[k], places))
+        return tuple(found)
 
     def _summed(self, frame: Frame, asked: Asked) -> tuple[I64, Sums | None]:
         """Counts int64 (m,), and sums where there are measures."""
@@ -188,9 +204,9 @@ class LogicalAndMachine(Machine):
         return sum(len(trail) for trail in self._trails)
 
 
-def _found(asked: Asked, limit: int | None, *, lists: bool) -> tuple[I64, I64 | None, I64 | None]:
-    """What is found in a direction, as by `Asked.collect`; only counted where nobody needs the list."""
-    return asked.collect(limit) if lists else (asked.counts(), None, None)
+def _most_listed(counts: I64, limit: int | None) -> int:
+    """How many partners are listed of probes with these counts."""
+    return int(counts.sum() if limit is None else np.minimum(counts, limit).sum())
 
 
 def _rated(

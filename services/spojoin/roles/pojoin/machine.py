@@ -8,11 +8,11 @@ until the log hands it over, so that each pair is evaluated in exactly one place
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from spojoin.index.assembly import Taking
-from spojoin.index.stream_index import StreamIndex
+from spojoin.index.stream_index import AskedIndex, StreamIndex
 from spojoin.index.work import Timer, Work, untimed
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.kernels.ratings import Ratings
@@ -117,22 +117,39 @@ class PoJoinMachine(WindowMachine):
         for stream, batches in self._batches.items():
             batches.hand_over(frame.slices[stream], first_reached(frame, stream))
         chunks = Chunks(frame.answers, lists_pairs=self._query.lists_pairs)
+        asked = self._asked(frame)
+        if asked:
+            chunks.expect(sum(each.most for each in asked.values()))
         for begin, end in chunks:
-            directions = self._matches(frame, begin, end)
+            directions = self._matches(frame, begin, end, asked)
             chunks.note(directions)
             part = Part(frame.epoch, frame.frame_id, 1 + self._worker, begin, end, directions)
             yield Emit(Topic.MATCHES, 1 + self._worker, part)
 
-    def _matches(self, frame: Frame, begin: int, end: int) -> tuple[Matches, ...]:
+    def _asked(self, frame: Frame) -> dict[int, AskedIndex]:
+        """What a whole frame asks of the batches, by their stream; empty where something can't be asked so."""
+        asked: dict[int, AskedIndex] = {}
+        for stream, batches in self._batches.items():
+            probes = frame.probes(batches.index.directions[0].probe)
+            one = batches.index.ask(probes.codes, probes.lower, partial(sought_column, probes))
+            if one is None:
+                return {}
+            asked[stream] = one
+        return asked
+
+    def _matches(self, frame: Frame, begin: int, end: int, asked: Mapping[int, AskedIndex]) -> tuple[Matches, ...]:
         """The matches of the tuples at frame positions [begin, end), by the query's directions."""
         by_direction: list[Matches | None] = [None] * len(self._query.directions)
         for stream, batches in self._batches.items():
             probes = frame.probes(batches.index.directions[0].probe)
             first, last = probe_range(probes.positions, begin, end)
-            codes = tuple(column[first:last] for column in probes.codes)
             self._compared += (last - first) * batches.index.tuples
-            sort = partial(sought_column, probes) if last - first == len(probes) else None
-            found = batches.index.evaluate(codes, lower_bounds(probes, first, last), sort)
+            if asked:
+                found = asked[stream].matches(first, last)
+            else:
+                codes = tuple(column[first:last] for column in probes.codes)
+                sort = partial(sought_column, probes) if last - first == len(probes) else None
+                found = batches.index.evaluate(codes, lower_bounds(probes, first, last), sort)
             for number, matches in zip(self._numbers[stream], found, strict=True):
                 by_direction[number] = matches
         return tuple([matches for matches in by_direction if matches is not None])
