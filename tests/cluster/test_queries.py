@@ -15,7 +15,8 @@ import sys
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 place = {"bootstrap.servers": sys.argv[1]}
-AdminClient(place).create_topics([NewTopic("guests", 1)])["guests"].result(60)
+admin = AdminClient(place)  # its answers go with it
+admin.create_topics([NewTopic("guests", 1)])["guests"].result(60)
 producer = Producer(place)
 producer.produce("guests", b"a row")
 sys.exit(producer.flush(60))

@@ -208,7 +208,12 @@ def collect_counted(
 
 @kernel
 def _count_1(r0: U16, s0: U16, l0: U16, slice_lo: I64, slice_hi: I64, out: I64) -> None:
+    few = _few(l0, l0, len(r0) // _RARE)
+    order = _order(r0, l0, few)
     for q in range(len(out)):
+        if l0[q] <= few:
+            out[q] = _count_by_other(order, s0[q], l0[q], r0, s0[q], l0[q], slice_lo[q], slice_hi[q])
+            continue
         stored = r0[slice_lo[q] : slice_hi[q]]
         start0, length0 = s0[q], l0[q]
         count = np.uint16(0)
