@@ -178,13 +178,14 @@ class StreamIndex:
         None where it is answered at once alone: where it isn't listed, or some windows hold a part of a node.
         """
         m, nodes = len(codes[self._probe_slot]), self._nodes
-        if not self._lists or (nodes and self._whole_from(lower)):
-            return None
-        if len(self._answered_whole(nodes, None)) < len(nodes):
+        if not self._lists:
             return None
         runner = self._runner(m * len(nodes))
-        asked = self._whole_lists.ask(nodes, Probes(codes, sort), runner) if m and nodes else None
-        return AskedIndex(asked, self._numbers, runner)
+        if not (m and nodes):
+            return AskedIndex(None, self._numbers, runner)
+        if self._whole_from(lower) or len(self._answered_whole(nodes, None)) < len(nodes):
+            return None
+        return AskedIndex(self._whole_lists.ask(nodes, Probes(codes, sort), runner), self._numbers, runner)
 
     def _evaluate_nodes(self, probes: Probes, lower: I64, assemblies: list[Assembly]) -> None:
         runner = self._runner(len(assemblies[0]) * len(self._nodes))

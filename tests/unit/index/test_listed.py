@@ -64,6 +64,19 @@ def test_partners_are_those_of_a_scan(wanted, sizes, tops, follows, is_moving, s
     _check_some_at_a_time(index, tuple(probes), lower, found)
 
 
+def test_who_asks_nothing_has_no_partners():
+    direction = Direction(0, 0, True, (RolePredicate(Op.LT, 0, 0, Domain.INTEGER, 0),))
+    index = StreamIndex((direction,), Output.PAIRS, None, True)
+    nothing = np.empty(0, np.int64)
+    for k in range(2):  # without a node, and with one
+        asked = index.ask((nothing, nothing), nothing)
+        assert asked is not None
+        assert asked.most == 0
+        (found,) = asked.matches(0, 0)
+        assert found.offsets.tolist() == [0]
+        index.add(batch_of(k, 0, np.zeros((600, SLOTS), np.int64), range(600), 0))
+
+
 def _check_some_at_a_time(index, probes, lower, found):
     """Probes that ask together and are answered some at a time have the same partners, and no more than was said."""
     asked = index.ask(probes, lower)
