@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spojoin.explain.held_rows import names_rows, payload_bytes
+from spojoin.index.composite import keyed_search, searches_by_key
 from spojoin.model import Direction, EmitOn, Query, Stream
 
 CODE_BYTES = 8
@@ -156,19 +157,27 @@ def _batch_bytes(stream: Stream, tuples: int, carried: int) -> int:
     return tuples * (len(stream.keys) * (CODE_BYTES + MUTABLE_RANK_BYTES) + carried)
 
 
+def is_cut_short(query: Query, direction: Direction) -> bool:
+    """Whether the first partners alone are listed of what `direction` finds."""
+    return query.lists(direction) and query.part_limit is not None
+
+
 def bytes_per_tuple(query: Query, direction: Direction, tuples: int) -> float:
     """What a PO-Join worker keeps for a tuple that `direction` searches, in nodes of `tuples`."""
-    slots = {p.target_slot for p in direction.predicates}
-    stored = len(slots) * (CODE_BYTES + NODE_OFFSET_BYTES)
+    slots, is_cut = {p.target_slot for p in direction.predicates}, is_cut_short(query, direction)
+    conditions, ordered, composite = query.intervals(direction), len(slots) - query.both_ask, 0
+    if searches_by_key(direction) and not is_cut:  # within equal keys there are the other conditions alone
+        search = keyed_search(direction)
+        conditions = len(search.conditions) - query.both_ask
+        ordered = len({condition.slot for condition in search.conditions}) - query.both_ask
+        composite = len(search.slots) - 1 + ordered
+    stored = (len(slots) + composite) * (CODE_BYTES + NODE_OFFSET_BYTES)
     partners = SEQ_BYTES if query.lists(direction) and not query.is_of_one_input else 0
-    conditions = query.intervals(direction)
     levels = max((tuples - 1).bit_length(), 6)
     padding = (1 << levels) / tuples
     wavelet = ((levels - WAVELET_LEAF_LEVELS) * WAVELET_LEVEL_BYTES + WAVELET_LEAF_BYTES) * padding
-    ordered = len(slots) - query.both_ask
     counts_three = conditions == 3 and not query.lists(direction)
     boxes = _boxes_levels(levels - WAVELET_LEAF_LEVELS) * padding if counts_three and ordered == 3 else 0
-    is_cut = query.lists(direction) and query.part_limit is not None
     bitmaps = conditions * PREFIX_BITMAP_BYTES if (conditions > 2 and not counts_three) or is_cut else 0
     lists_two = query.lists(direction) and conditions == 2 and not is_cut
     two = ordered == 2 and (conditions == 2 or counts_three) and not lists_two

@@ -16,12 +16,14 @@ from spojoin.explain.footprint import (
     expected_state,
     held_bytes,
     indexed_bytes,
+    is_cut_short,
     version_bytes,
     window_tuples,
 )
 from spojoin.explain.held_rows import TEXT_MEAN_BYTES, PayloadColumn, payload_columns
 from spojoin.explain.selectivity import Selectivity, measure
 from spojoin.explain.topic_bytes import TopicBytes, topic_bytes
+from spojoin.index.composite import keyed_search, searches_by_key
 from spojoin.model import Direction, Domain, EmitOn, Order, Query, Stream, Window
 from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, partitions, source_topic, topic_name
 from spojoin.published.door import explained
@@ -223,12 +225,19 @@ def _beside(query: Query) -> str:
 
 def _structure(intervals: int, query: Query, direction: Direction) -> str:
     lists = query.lists(direction)
+    if is_cut_short(query, direction):
+        return "sorted ranks and prefix bitmaps in arrival order"
+    if searches_by_key(direction):
+        within = len(keyed_search(direction).conditions) - query.both_ask
+        return f"{_few(within, lists=lists)}, within equal keys" if within else _few(1, lists=lists)
     if intervals == 3 and not lists:
         return "wavelet matrices in the blocks of one column's ranks: box counts"
     if intervals > 2:
         return "permutation and wavelet matrix for two intervals, prefix bitmaps for the rest"
-    if lists and query.part_limit is not None:
-        return "sorted ranks and prefix bitmaps in arrival order"
+    return _few(intervals, lists=lists)
+
+
+def _few(intervals: int, *, lists: bool) -> str:
     if lists:
         return f"sorted ranks: partners of {'one interval' if intervals == 1 else 'the narrower interval, checked'}"
     return (

@@ -44,7 +44,7 @@ ALLOWED = _table("""
     roles.sink: expressions kernels measures protocol wire
     embedded: explain expressions kernels protocol published query roles.logical_and roles.mutable roles.permutation
         roles.pojoin roles.predictor roles.router roles.sink suggest threads wire
-    explain: kernels protocol published query suggest
+    explain: index kernels protocol published query suggest
     client: ports protocol runtime wire
     page: ports protocol query runtime telemetry wire
     local: page ports protocol runtime

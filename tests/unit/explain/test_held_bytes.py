@@ -23,12 +23,28 @@ SELECTS = {
 }
 
 
-def filled(select: str, output: str, groups: str = "", emit: str = "", kind: str = "JOIN") -> Engine:
+#: Equalities and what may stand beside them.
+KEYED = {
+    "a key": "l.k = r.k",
+    "a key and a range": "l.k = r.k AND l.a > r.a",
+    "a key and two ranges": "l.k = r.k AND l.a > r.a AND l.b < r.b",
+    "two keys and a band": "l.k = r.k AND l.g = r.g AND ABS(l.a - r.a) < 5",
+}
+
+
+def filled(
+    select: str,
+    output: str,
+    groups: str = "",
+    emit: str = "",
+    kind: str = "JOIN",
+    condition: str = "l.a > r.a AND l.b < r.b",
+) -> Engine:
     query = parse_query(
         f"""
 name: x
-streams: {{t: {{schema: {{a: double, b: double, p: double, q: long, n: int, s: string}}}}}}
-sql: {select} FROM t AS l {kind} t AS r ON l.a > r.a AND l.b < r.b {groups}
+streams: {{t: {{schema: {{a: double, b: double, k: long, g: long, p: double, q: long, n: int, s: string}}}}}}
+sql: {select} FROM t AS l {kind} t AS r ON {condition} {groups}
   WINDOW AS (SLIDE INTERVAL '{WINDOW // 10}' ON '{WINDOW}') {emit}
 order: arrival
 output: {output}
@@ -41,6 +57,8 @@ output: {output}
         {
             "a": numbers * 1.0,
             "b": numbers + np.random.default_rng(1).random(len(numbers)) * 3,
+            "k": numbers % 20_011,
+            "g": numbers % 7,
             "p": numbers * 0.5,
             "q": numbers,
             "n": numbers.astype(np.int32),
@@ -100,3 +118,12 @@ def test_sums_and_choices_take_what_explain_says(select: str) -> None:
     state = {each.service: each for each in expected_state(engine.query, SetupSizes(batch_tuples=4_096, workers=1))}
     index = state["PO-Join worker"].bytes_each
     assert index / WITHIN <= engine.index_bytes <= index * WITHIN
+
+
+@pytest.mark.parametrize("output", ["rows", "count"])
+@pytest.mark.parametrize("condition", KEYED.values(), ids=KEYED)
+def test_searches_within_equal_keys_take_what_explain_says(condition: str, output: str) -> None:
+    engine = filled("SELECT l.seq, r.seq AS other" if output == "rows" else "SELECT *", output, condition=condition)
+    state = {each.service: each for each in expected_state(engine.query, SetupSizes(batch_tuples=4_096, workers=1))}
+    index = state["PO-Join worker"].bytes_each
+    assert index / WITHIN <= engine.index_bytes <= index * WITHIN, (index / WINDOW, engine.index_bytes / WINDOW)
