@@ -202,7 +202,8 @@ def collect_counted(
     offsets = before(counts if limit is None else np.minimum(counts, limit))
     partners = np.empty(offsets[-1], np.int64)
     if len(partners):
-        _collect(np.stack(ranks), np.stack(starts), np.stack(lengths), slice_lo, slice_hi, offsets, partners)
+        few = len(ranks[0]) // _RARE if limit is None else -1  # the first ones of a limit are looked for in their order
+        _collect(np.stack(ranks), np.stack(starts), np.stack(lengths), slice_lo, slice_hi, few, offsets, partners)
     return offsets, partners
 
 
@@ -308,10 +309,7 @@ def _count_candidates(
     probes: I64, counts: I64,
 ) -> None:  # fmt: skip
     for q in probes:
-        rarest = 0
-        for p in range(1, len(ranks)):
-            if lengths[p, q] < lengths[rarest, q]:
-                rarest = p
+        rarest = _rarest(lengths, q)
         order, first, length = orders[rarest], int(starts[rarest, q]), int(lengths[rarest, q])
         count = 0
         for i in range(length):
@@ -341,13 +339,31 @@ def _count_by_other(
 
 
 @kernel
-def _collect(ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I64, offsets: I64, partners: I64) -> None:
-    """Set a byte for each match, which the compiler vectorises, then search for set bytes eight at a time."""
+def _collect(
+    ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I64, few: int, offsets: I64, partners: I64
+) -> None:
+    """Set a byte for each match, which the compiler vectorises, then search for set bytes eight at a time.
+
+    Where a predicate admits at most `few` tuples, these alone are looked at, in its order.
+    """
     flags = np.zeros((ranks.shape[1] + 7) & ~7, np.uint8)
     words = flags.view(np.uint64)
+    orders, has_order = (
+        np.empty((len(ranks) if few >= 0 else 0, ranks.shape[1]), np.uint16),
+        np.zeros(len(ranks), np.bool_),
+    )
     for q in range(len(slice_lo)):
         place, end = offsets[q], offsets[q + 1]
         if place == end:
+            continue
+        rarest = _rarest(lengths, q)
+        if lengths[rarest, q] <= few:
+            if not has_order[rarest]:
+                invert(ranks[rarest], orders[rarest])
+                has_order[rarest] = True
+            _collect_few(
+                orders[rarest], ranks, starts, lengths, q, rarest, slice_lo[q], slice_hi[q], partners[place:end]
+            )
             continue
         lo, n = slice_lo[q], slice_hi[q] - slice_lo[q]
         kept = flags[:n]
@@ -365,6 +381,40 @@ def _collect(ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I64
                 word &= word - np.uint64(1)
                 place += 1
             w += 1
+
+
+@inlined
+def _rarest(lengths: U16, q: int) -> int:
+    """The predicate that admits the fewest tuples of a probe."""
+    rarest = 0
+    for p in range(1, len(lengths)):
+        if lengths[p, q] < lengths[rarest, q]:
+            rarest = p
+    return rarest
+
+
+@inlined
+def _collect_few(
+    order: U16, ranks: U16, starts: U16, lengths: U16, q: int, rarest: int, lo: int, hi: int, places: I64
+) -> None:
+    """Insert the candidates of one predicate that satisfy all, each among those before it; `places` holds them all."""
+    found, first = 0, np.int64(starts[rarest, q])
+    for i in range(np.int64(lengths[rarest, q])):
+        rank = (first + i) & 0xFFFF  # as in `_count_candidates`
+        if rank >= len(order):
+            continue
+        j = np.int64(order[rank])
+        holds = (lo <= j) & (j < hi)
+        for p in range(len(ranks)):
+            holds &= np.uint16(ranks[p, j] - starts[p, q]) < lengths[p, q]
+        if not holds:
+            continue
+        k = found
+        while k > 0 and places[k - 1] > j:
+            places[k] = places[k - 1]
+            k -= 1
+        places[k] = j
+        found += 1
 
 
 @inlined

@@ -37,16 +37,18 @@ def scan_arguments(ops, stored, probes):
     return [list(part) for part in zip(*columns, strict=True)]
 
 
+@pytest.mark.parametrize("rare", [1, 4, 128])  # one stored tuple in so many
 @pytest.mark.parametrize("pays_from", [(common_slice.TUPLES_MIN, common_slice.PROBES_MIN), (1, 1)])
 @given(case=cases(), data=st.data(), limit=st.one_of(st.none(), st.integers(0, 5)))
-@settings(max_examples=300, deadline=None)
-def test_the_matches_of_a_slice_are_found(pays_from, case, data, limit):
+@settings(max_examples=200, deadline=None)
+def test_the_matches_of_a_slice_are_found(pays_from, rare, case, data, limit):
     ops, stored, probes = case
     end = st.integers(0, len(stored))
     slices = [sorted(data.draw(st.tuples(end, end))) for _ in probes]
     lo, hi = (np.array([s[i] for s in slices], np.int64) for i in (0, 1))
     arguments = scan_arguments(ops, stored, probes)
-    with patch.multiple(common_slice, TUPLES_MIN=pays_from[0], PROBES_MIN=pays_from[1]):
+    costs = patch.multiple(common_slice, TUPLES_MIN=pays_from[0], PROBES_MIN=pays_from[1])
+    with costs, patch.object(intervals16, "_RARE", rare):
         counts, offsets, partners = intervals16.and_collect(*arguments, lo, hi, limit)
         assert intervals16.and_counts(*arguments, lo, hi).tolist() == counts.tolist()
     for q, probe in enumerate(probes):
