@@ -342,7 +342,7 @@ def _count_by_other(
 def _collect(
     ranks: U16, starts: U16, lengths: U16, slice_lo: I64, slice_hi: I64, few: int, offsets: I64, partners: I64
 ) -> None:
-    """Set a byte for each match, which the compiler vectorises, then search for set bytes eight at a time.
+    """Set a byte for each match, which the compiler vectorises, then search for set bytes.
 
     Where a predicate admits at most `few` tuples, these alone are looked at, in its order.
     """
@@ -372,15 +372,8 @@ def _collect(
         flags[n:] = 0
         if (end - place) * _DENSE > n:
             _extract_dense(kept, lo, partners[place:end])
-            continue
-        w = 0
-        while place < end:
-            word = words[w]
-            while word != 0 and place < end:
-                partners[place] = lo + (w << 3) + np.int64(trailing_zeros(word) >> np.uint64(3))
-                word &= word - np.uint64(1)
-                place += 1
-            w += 1
+        else:
+            _extract_rare(words, lo, partners[place:end])
 
 
 @inlined
@@ -425,6 +418,19 @@ def _extract_dense(kept: NDArray[np.uint8], lo: int, places: I64) -> None:
         places[i] = lo + j
         i += kept[j]
         j += 1
+
+
+@inlined
+def _extract_rare(words: NDArray[np.uint64], lo: int, places: I64) -> None:
+    """Search for set bytes eight at a time."""
+    w, place = 0, 0
+    while place < len(places):
+        word = words[w]
+        while word != 0 and place < len(places):
+            places[place] = lo + (w << 3) + np.int64(trailing_zeros(word) >> np.uint64(3))
+            word &= word - np.uint64(1)
+            place += 1
+        w += 1
 
 
 @inlined
