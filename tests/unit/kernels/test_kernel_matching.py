@@ -37,18 +37,16 @@ def scan_arguments(ops, stored, probes):
     return [list(part) for part in zip(*columns, strict=True)]
 
 
-@pytest.mark.parametrize("rare", [1, 4, 128])  # one stored tuple in so many
 @pytest.mark.parametrize("pays_from", [(common_slice.TUPLES_MIN, common_slice.PROBES_MIN), (1, 1)])
 @given(case=cases(), data=st.data(), limit=st.one_of(st.none(), st.integers(0, 5)))
-@settings(max_examples=200, deadline=None)
-def test_the_matches_of_a_slice_are_found(pays_from, rare, case, data, limit):
+@settings(max_examples=300, deadline=None)
+def test_the_matches_of_a_slice_are_found(pays_from, case, data, limit):
     ops, stored, probes = case
     end = st.integers(0, len(stored))
     slices = [sorted(data.draw(st.tuples(end, end))) for _ in probes]
     lo, hi = (np.array([s[i] for s in slices], np.int64) for i in (0, 1))
     arguments = scan_arguments(ops, stored, probes)
-    costs = patch.multiple(common_slice, TUPLES_MIN=pays_from[0], PROBES_MIN=pays_from[1])
-    with costs, patch.object(intervals16, "_RARE", rare):
+    with patch.multiple(common_slice, TUPLES_MIN=pays_from[0], PROBES_MIN=pays_from[1]):
         counts, offsets, partners = intervals16.and_collect(*arguments, lo, hi, limit)
         assert intervals16.and_counts(*arguments, lo, hi).tolist() == counts.tolist()
     for q, probe in enumerate(probes):
@@ -56,6 +54,24 @@ def test_the_matches_of_a_slice_are_found(pays_from, rare, case, data, limit):
         want = [j for j in found if lo[q] <= j < hi[q]]
         assert counts[q] == len(want)
         assert partners[offsets[q] : offsets[q + 1]].tolist() == want[:limit]
+
+
+@pytest.mark.parametrize("predicates", [1, 2, 3])
+@pytest.mark.parametrize("n", [127, 3_000, intervals16.STORED_MAX])
+def test_probes_of_few_candidates_list_what_a_scan_finds(n, predicates):
+    random = np.random.default_rng(n + predicates)
+    ranks = [random.permutation(n).astype(np.uint16) for _ in range(predicates)]
+    starts = [random.integers(0, 1 << 16, 200).astype(np.uint16) for _ in ranks]  # some go round
+    lengths = [random.choice([0, 1, n // 200, n // 128, n // 2, n], 200).astype(np.uint16) for _ in ranks]
+    lo, hi = np.sort(random.integers(0, n + 1, (2, 200)), axis=0)
+    for limit in (None, 2):
+        counts, offsets, partners = intervals16.and_collect(ranks, starts, lengths, lo, hi, limit)
+        for q in range(200):
+            holds = np.arange(n)[lo[q] : hi[q]]
+            for r, start, length in zip(ranks, starts, lengths, strict=True):
+                holds = holds[r[holds] - start[q] < length[q]]
+            assert counts[q] == len(holds)
+            assert partners[offsets[q] : offsets[q + 1]].tolist() == holds[:limit].tolist()
 
 
 @pytest.mark.parametrize("complement", [False, True])
