@@ -14,6 +14,8 @@ from spojoin.wire.records import I64, U16, U32, Closing, Frame, Matches, Probes,
 MUTABLE_PART = 0
 #: Partners that a chunk should hold: 8 MB of seqs. A single probe's may be more, at most a window's for each direction.
 CHUNK_PARTNERS = 1 << 20
+#: A frame that has so many times fewer is one chunk: its result, with the columns of both rows, is a message.
+FEW_OF = 4
 #: Probes of a frame's first chunk, before anything is known of its matches.
 CHUNK_PROBES_FIRST = 64
 #: A chunk has at most so many times as many probes as the one before it, whose matches tell what to expect.
@@ -101,8 +103,8 @@ class Chunks:
             yield begin, self._next
 
     def expect(self, most: int) -> None:
-        """Be told how many matches there are at most: where they fit, one chunk holds all."""
-        if most <= CHUNK_PARTNERS:
+        """Be told how many matches there are at most: where they are few for a chunk, one holds all."""
+        if most <= CHUNK_PARTNERS // FEW_OF:
             self._probes = self._count
 
     def note(self, roles: tuple[Matches, ...]) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spojoin.protocol.parts import CHUNK_GROWTH, CHUNK_PARTNERS, CHUNK_PROBES_FIRST, Chunks
+from spojoin.protocol.parts import CHUNK_GROWTH, CHUNK_PARTNERS, CHUNK_PROBES_FIRST, FEW_OF, Chunks
 from spojoin.wire.records import Matches
 
 
@@ -21,11 +21,11 @@ def chunks(count, per_probe, most=None):
     return found
 
 
-def test_a_frame_whose_partners_fit_is_one_chunk():
-    assert chunks(8_192, 3, most=3 * 8_192) == chunks(8_192, 3, most=CHUNK_PARTNERS) == [(0, 8_192)]
+def test_a_frame_of_few_partners_is_one_chunk():
+    assert chunks(8_192, 3, most=3 * 8_192) == chunks(8_192, 3, most=CHUNK_PARTNERS // FEW_OF) == [(0, 8_192)]
 
 
-@pytest.mark.parametrize("most", [None, CHUNK_PARTNERS + 1])
+@pytest.mark.parametrize("most", [None, CHUNK_PARTNERS // FEW_OF + 1])
 def test_elsewhere_chunks_grow_as_their_matches_allow(most):
     first, grown = CHUNK_PROBES_FIRST, CHUNK_PROBES_FIRST * CHUNK_GROWTH
     assert chunks(8_192, 1, most)[:2] == [(0, first), (first, first + grown)]
