@@ -17,6 +17,8 @@ class Gathered(Enum):
     SUM = "sum(s.c)"
     #: The number of the newest, plus one.
     LATEST = "max(s.seq) + 1"
+    #: A row for each partner: the sum of what they list.
+    LIST = "s.c"
 
 
 class Counted(Enum):

@@ -23,11 +23,11 @@ class EnginesOptions:
     """Those of `loadgen engines run`."""
 
     engines: Annotated[
-        str, typer.Option(help="Some of them, with commas: spo,duckdb,esper. Default: all; fewer for q4 to q8.")
+        str, typer.Option(help="Some of them, with commas: spo,duckdb,esper. Default: all; fewer for q4 to q10.")
     ] = ""
     workloads: Workloads = ""
     variants: Annotated[
-        str, typer.Option(help=f"Some of {', '.join(VARIANTS)}, with commas. Default: all; three for q4 to q8.")
+        str, typer.Option(help=f"Some of {', '.join(VARIANTS)}, with commas. Default: all; three for q4 to q10.")
     ] = ""
     window: Windows = None
     budget: Annotated[float | None, typer.Option(help="Seconds for the probes of one engine and workload.")] = None

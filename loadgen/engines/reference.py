@@ -101,13 +101,56 @@ def _latest(workload: EngineWorkload, probes: int) -> I64:
     return found
 
 
+def _close_by(workload: EngineWorkload, probes: int) -> I64:
+    a, c, k = _columns(workload, probes, "ack")
+    near, found = workload.variant.near, np.zeros(probes, np.int64)
+    _overlapping(a - near + 1, a + near, (a, a + 1, c, k), workload.window, found)
+    return found
+
+
+def _in_common(workload: EngineWorkload, probes: int) -> I64:
+    a, c, e = _columns(workload, probes, "ace")
+    found = np.zeros(probes, np.int64)
+    _overlapping(a, e, (a, e, c, np.zeros_like(a)), workload.window, found)
+    return found
+
+
 _ASKED: Mapping[str, Callable[[EngineWorkload, int], I64]] = {
     "q4": _without,
     "q5": _outer,
     "q6": _summed,
     "q7": _latest,
     "q8": _few,
+    "q9": _close_by,
+    "q10": _in_common,
 }
+
+
+@_compiled
+def _overlapping(begin: I32, end: I32, stored: tuple[I32, I32, I32, I32], window: int, found: I64) -> None:
+    """Add to found (m,) the c of those of its last `window` rows with the same k that overlap its [begin, end).
+
+    stored: where rows begin and end, their c and k
+    """
+    fill, (begins, ends, c, k) = len(begin) - len(found), stored
+    for first in range(0, len(found), PROBES):
+        last = min(first + PROBES, len(found))
+        for at in range(fill + first - window, fill + last - 1, STORED):
+            for i in range(first, last):
+                low, high = max(at, fill + i - window), min(at + STORED, fill + i)
+                if low < high:
+                    some = begins[low:high], ends[low:high], c[low:high], k[low:high]
+                    found[i] += _sum_over(some, begin[fill + i], end[fill + i], k[fill + i])
+
+
+@_compiled_helper
+def _sum_over(stored: tuple[I32, I32, I32, I32], begin: np.int32, end: np.int32, key: np.int32) -> np.int32:
+    # as in _sum_of
+    begins, ends, c, k = stored
+    total = np.int32(0)
+    for j in range(len(begins)):
+        total += c[j] * np.int32((begins[j] < end) & (ends[j] > begin) & (k[j] == key))
+    return total
 
 
 @_compiled

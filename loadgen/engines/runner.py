@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from loadgen.engines import expected
-from loadgen.engines.adapters import java
+from loadgen.engines.adapters import apart, java
 from loadgen.engines.adapters.job import write_job
 from loadgen.engines.worker import PACKAGES
 from loadgen.engines.workloads import MARKS, EngineWorkload
@@ -26,7 +26,7 @@ from spojoin.local.usage import usage_of
 from spojoin.published.methods.catalog import METHODS
 
 #: All engines, in the table's order.
-ENGINES = (*METHODS, *PACKAGES, *java.PROGRAMS)
+ENGINES = (*METHODS, *PACKAGES, *apart.APART, *java.PROGRAMS)
 #: How often a silent process's memory is read.
 LOOK_S = 0.2
 #: An engine that has not reached two marks within its budget may run this many times as long.
@@ -114,9 +114,10 @@ class Runner:
         return outcome
 
     def _command(self, engine: str, workload: EngineWorkload) -> list[str]:
-        if engine in java.PROGRAMS:
+        if engine in java.PROGRAMS or engine in apart.APART:
+            started = java.command if engine in java.PROGRAMS else apart.command
             job = str(write_job(workload, self._folder))
-            return [job if word == "{job}" else word for word in java.command(engine, self._say)]
+            return [job if word == "{job}" else word for word in started(engine, self._say)]
         names = [workload.question.name, workload.variant.name, str(workload.window)]
         return [sys.executable, "-m", "loadgen.engines.worker", engine, *names]
 

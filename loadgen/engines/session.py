@@ -13,6 +13,7 @@ from rich.console import Console
 
 from loadgen import machine
 from loadgen.engines import report
+from loadgen.engines.adapters.apart import APART
 from loadgen.engines.options import EnginesOptions
 from loadgen.engines.runner import ENGINES, EngineOutcome, RunLimits, Runner
 from loadgen.engines.variants import VARIANTS
@@ -73,6 +74,7 @@ def planned(asked: EnginesOptions) -> dict[EngineWorkload, list[str]]:
 def _usual_engines(each: EngineWorkload) -> list[str]:
     """All where pairs count; where rows ask, those that may answer, and whose fill doesn't take most of the time."""
     left_out = {*METHODS, *SLOW_TO_FILL} - {DEFAULT_METHOD} if each.question.asks else set()
+    left_out |= set() if each.question.overlap else {*APART}
     return [name for name in ENGINES if name not in left_out]
 
 

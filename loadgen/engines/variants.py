@@ -59,6 +59,7 @@ class Variant:
     band: the widths of q2 in a and b, such that few pairs match
     shift: how much more than smaller and larger a and b must be in q4 and q5, such that many rows have no partner
     rise: the same of a in q7
+    near, longest: the width of q9 in a, and the longest interval of q10, such that a row has few partners
     """
 
     name: str
@@ -67,6 +68,8 @@ class Variant:
     band: tuple[int, int]
     shift: tuple[int, int]
     rise: int
+    near: int
+    longest: int
     rows: Rows
 
     def columns(self, rows: int, first: int = 0) -> tuple[I64, I64]:
@@ -77,6 +80,10 @@ class Variant:
         """C and k of the same rows: values of 10 bits, and keys of 2."""
         draws, at = Draws(self.number), np.arange(first, first + rows, dtype=np.int64)
         return _top(draws(at, 3), VALUE_BITS), _top(draws(at, 4), KEY_BITS)
+
+    def ends(self, a: I64, c: I64) -> I64:
+        """Where intervals end that begin with a, behind their last point; c says how long they are."""
+        return a + 1 + (c * self.longest >> VALUE_BITS)
 
     def sha256(self, rows: int) -> str:
         """Of the first rows in canonical form: a and b of each in turn, 8 bytes each, little endian."""
@@ -140,8 +147,20 @@ def _ties(draws: Draws, at: I64) -> tuple[I64, I64]:
 
 
 _ALL = (
-    Variant("uniform", 1, "two independent columns of 20 bits", (16_384,) * 2, (262_144,) * 2, 262_144, _uniform),
-    Variant("taxi", 2, "distance, and a fare in steps of 50 that follows it", (10, 100), (300, 700), 2_000, _taxi),
+    Variant(
+        "uniform",
+        1,
+        "two independent columns of 20 bits",
+        (16_384,) * 2,
+        (262_144,) * 2,
+        262_144,
+        2_048,
+        1_024,
+        _uniform,
+    ),
+    Variant(
+        "taxi", 2, "distance, and a fare in steps of 50 that follows it", (10, 100), (300, 700), 2_000, 3, 2, _taxi
+    ),
     Variant(
         "blond",
         3,
@@ -149,9 +168,11 @@ _ALL = (
         (200, 200),
         (2_000, 2_000),
         10_000,
+        70,
+        36,
         _blond,
     ),
-    Variant("zipf", 4, "10,000 keys, the most frequent a tenth of all", (4, 4), (2_500,) * 2, 2_500, _zipf),
+    Variant("zipf", 4, "10,000 keys, the most frequent a tenth of all", (4, 4), (2_500,) * 2, 2_500, 1, 1, _zipf),
     Variant(
         "drift",
         5,
@@ -159,6 +180,8 @@ _ALL = (
         (16_384,) * 2,
         (262_144,) * 2,
         262_144,
+        2_048,
+        1_024,
         _drift,
     ),
     Variant(
@@ -168,6 +191,8 @@ _ALL = (
         (1, 1),
         (0, 0),
         0,
+        1,
+        1,
         _ties,
     ),
 )

@@ -46,6 +46,8 @@ class Question:
     conditions: of the probe p and a stored row s, where each row, as l, gets one answer about those before it
     gathered, counted: what a probe's partners come to
     is_narrow: a band or an equality leaves few candidates of a window
+    key, overlap: where the conditions are that two intervals overlap: the column that must be equal, if one must, and
+        where the intervals of p and s begin and end, behind their last points
     """
 
     name: str
@@ -57,6 +59,8 @@ class Question:
     gathered: Gathered = Gathered.COUNT
     counted: Counted = Counted.STATE
     is_narrow: bool = False
+    key: str = ""
+    overlap: tuple[str, ...] = ()
 
     @property
     def asks(self) -> bool:
@@ -68,6 +72,8 @@ _BAND = "ABS(l.a - r.a) < {wa} AND ABS(l.b - r.b) < {wb}"
 _DOMINATED = ("p.a < s.a", "p.b > s.b")
 _SHIFTED = ("p.a + {da} < s.a", "p.b - {db} > s.b")
 _NEWEST = ("p.k = s.k", "p.a + {rise} < s.a")
+_NEAR = ("p.k = s.k", "s.a > p.a - {near}", "s.a < p.a + {near}")
+_OVERLAPPING = ("p.a < s.e", "p.e > s.a")
 
 
 def _on(conditions: tuple[str, ...]) -> str:
@@ -138,6 +144,27 @@ _ALL = (
         _DOMINATED,
         counted=Counted.BELOW,
     ),
+    _asking(
+        "q9",
+        "rows, listed, of a left join by a key and an interval",
+        "SELECT l.ts, r.ts AS other, r.c AS found FROM rows AS l LEFT JOIN rows AS r ON <on>",
+        _NEAR,
+        columns=("a", "c", "k"),
+        gathered=Gathered.LIST,
+        is_narrow=True,
+        key="k",
+        overlap=("p.a - {near} + 1", "p.a + {near}", "s.a", "s.a + 1"),
+    ),
+    _asking(
+        "q10",
+        "rows, listed, of a left join of overlapping intervals",
+        "SELECT l.ts, r.ts AS other, r.c AS found FROM rows AS l LEFT JOIN rows AS r ON <on>",
+        _OVERLAPPING,
+        columns=("a", "c", "e"),
+        gathered=Gathered.LIST,
+        is_narrow=True,
+        overlap=("p.a", "p.e", "s.a", "s.e"),
+    ),
 )
 QUESTIONS: Mapping[str, Question] = {question.name: question for question in _ALL}
 
@@ -178,15 +205,22 @@ class EngineWorkload:
         drawn = dict(zip("ab", self.variant.columns(rows), strict=True))
         if not drawn.keys() >= set(self.question.columns):
             drawn |= zip("ck", self.variant.further(rows), strict=True)
+            drawn["e"] = self.variant.ends(drawn["a"], drawn["c"])
         return {name: drawn[name] for name in self.question.columns}
 
     def sql(self) -> str:
         """The question as spojoin reads it."""
         return self._filled(self.question.sql)
 
+    @property
+    def overlap(self) -> tuple[str, ...]:
+        """As of the question."""
+        return tuple(map(self._filled, self.question.overlap))
+
     def _filled(self, text: str) -> str:
         (wa, wb), (da, db) = self.variant.band, self.variant.shift
-        return text.format(wa=wa, wb=wb, da=da, db=db, rise=self.variant.rise, few=self.few)
+        rise, near = self.variant.rise, self.variant.near
+        return text.format(wa=wa, wb=wb, da=da, db=db, rise=rise, near=near, few=self.few)
 
     @property
     def probings(self) -> tuple[Probing, ...]:

@@ -33,9 +33,12 @@ class DuckDB(MicroBatches):
     def gather(
         self, gathered: Gathered, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table
     ) -> tuple[I64, I64]:
-        """By GROUP BY of the probe."""
-        asked = f"SELECT p.seq AS probe, CAST({gathered.value} AS BIGINT) AS state FROM p JOIN s"
-        found = self._run(f"{asked} ON {' AND '.join(conditions)} GROUP BY p.seq", probes, stored).fetchnumpy()
+        """By GROUP BY of the probe, or as a row for each pair, with both numbers."""
+        on = f"FROM p JOIN s ON {' AND '.join(conditions)}"
+        sql = f"SELECT p.seq AS probe, CAST({gathered.value} AS BIGINT) AS state {on} GROUP BY p.seq"
+        if gathered is Gathered.LIST:
+            sql = f"SELECT p.seq AS probe, s.seq AS other, {gathered.value} AS state {on}"
+        found = self._run(sql, probes, stored).fetchnumpy()
         return found["probe"], found["state"]
 
     def _run(self, sql: str, probes: pa.Table, stored: pa.Table) -> duckdb.DuckDBPyConnection:

@@ -27,6 +27,8 @@ def write_job(workload: EngineWorkload, folder: Path) -> Path:
         "counted": answer.counted.name.lower(),
         "below": answer.below,
         "narrow": str(workload.question.is_narrow).lower(),
+        "key": workload.question.key,
+        "overlap": "; ".join(workload.overlap),
         "sql": workload.sql(),
         "probings": len(workload.probings),
     }

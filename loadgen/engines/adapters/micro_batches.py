@@ -76,4 +76,7 @@ class MicroBatches(PythonEngine):
     def gather(
         self, gathered: Gathered, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table
     ) -> tuple[I64, I64]:
-        """The numbers of all probes with partners, in any order, and the state that those leave: int64 (m,) each."""
+        """The numbers of all probes with partners, in any order, and the state that those leave: int64 (m,) each.
+
+        Where pairs are listed, a number and a state for each of them.
+        """

@@ -39,9 +39,12 @@ class Polars(MicroBatches):
     def gather(
         self, gathered: Gathered, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table
     ) -> tuple[I64, I64]:
-        """By `group_by` of the probe."""
-        state = STATES[gathered].cast(pl.Int64)
-        found = _joined(conditions, probes, stored).group_by("p_seq").agg(state.alias("state")).collect()
+        """By `group_by` of the probe, or as a row for each pair, with both numbers."""
+        joined = _joined(conditions, probes, stored)
+        if gathered is Gathered.LIST:
+            found = joined.select("p_seq", "s_seq", pl.col("s_c").alias("state")).collect()
+        else:
+            found = joined.group_by("p_seq").agg(STATES[gathered].cast(pl.Int64).alias("state")).collect()
         return found["p_seq"].to_numpy(), found["state"].to_numpy()
 
 

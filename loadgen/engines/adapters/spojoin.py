@@ -57,7 +57,7 @@ class SpoJoin(PythonEngine):
     def _take(self, results: Iterable[pa.RecordBatch]) -> None:
         for batch in results:
             if self.workload.question.asks and batch.num_rows:
-                self._answers += int(pc.sum(batch["found"]).as_py())
+                self._answers += int(pc.sum(batch["found"], min_count=0).as_py())
 
     def _rows(self, first: int, last: int, parity: int | None) -> pa.RecordBatch:
         columns = {"ts": np.arange(first, last, dtype=np.int64)}

@@ -9,12 +9,12 @@ record Answer(String gathered, String counted, long below, long[] c) {
 
     /** In SQL, what a pair adds to the state of its probe: a row's number, a value, or a one. */
     String value() {
-        return isLatest() ? "s.seq" : gathered.equals("sum") ? "s.c" : "1";
+        return isLatest() ? "s.seq" : isCount() ? "1" : "s.c";
     }
 
     /** The state in SQL, for an engine that aggregates by itself; NULL without a partner. */
     String aggregate() {
-        return isLatest() ? "max(s.seq) + 1" : gathered.equals("sum") ? "sum(s.c)" : "count(*)";
+        return isLatest() ? "max(s.seq) + 1" : isCount() ? "count(*)" : "sum(s.c)";
     }
 
     boolean isCount() {

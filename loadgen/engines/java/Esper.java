@@ -8,7 +8,7 @@ import com.espertech.esper.runtime.client.EPRuntimeProvider;
 /** Esper: each probe stream's event searches a length window, by an index that Esper chooses or by a scan. */
 public final class Esper {
     /** An event; what the question doesn't read is 0. */
-    public record Row(long seq, long a, long b, long c, long k) {
+    public record Row(long seq, long a, long b, long c, long k, long e) {
         public long getSeq() {
             return seq;
         }
@@ -28,6 +28,10 @@ public final class Esper {
         public long getK() {
             return k;
         }
+
+        public long getE() {
+            return e;
+        }
     }
 
     private static final String SCAN = "@Hint('exclude_plan(true)') ";
@@ -45,7 +49,8 @@ public final class Esper {
         EPEventService events = runtime.getEventService();
         job.drive(args[1], (row, isProbe) -> {
             state = 0;
-            Row event = new Row(row, job.value("a", row), job.value("b", row), job.value("c", row), job.value("k", row));
+            Row event = new Row(row, job.value("a", row), job.value("b", row), job.value("c", row), job.value("k", row),
+                    job.value("e", row));
             for (int k = 0; isProbe && k < job.probings.size(); k++) {
                 if (job.probings.get(k).isProbe(row)) {
                     events.sendEventBean(event, "P" + k);

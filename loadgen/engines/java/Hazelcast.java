@@ -36,17 +36,19 @@ public final class Hazelcast {
         }
     }
 
-    /** One with two columns more. */
+    /** One with three columns more. */
     public static final class Wide extends Pair {
         public long c;
         public long k;
+        public long e;
 
         public Wide() {}
 
-        Wide(long a, long b, long c, long k) {
+        Wide(long a, long b, long c, long k, long e) {
             super(a, b);
             this.c = c;
             this.k = k;
+            this.e = e;
         }
     }
 
@@ -86,11 +88,11 @@ public final class Hazelcast {
             rows.setAll(some);
         }
         for (int stage = 0; stage <= job.marks.length; stage++) {
-            rows.set(sentinel(stage), isWide() ? new Wide(FAR, FAR, FAR, FAR) : new Pair(FAR, FAR));
+            rows.set(sentinel(stage), isWide() ? new Wide(FAR, FAR, FAR, FAR, FAR) : new Pair(FAR, FAR));
         }
         SqlService sql = member.getSql();
         Class<?> type = isWide() ? Wide.class : Pair.class;
-        sql.execute("CREATE MAPPING numbered (__key BIGINT, a BIGINT, b BIGINT" + (isWide() ? ", c BIGINT, k BIGINT" : "")
+        sql.execute("CREATE MAPPING numbered (__key BIGINT, a BIGINT, b BIGINT" + (isWide() ? ", c BIGINT, k BIGINT, e BIGINT" : "")
                 + ") TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='java', 'valueJavaClass'='" + type.getName()
                 + "')").close();
         List<Results> results = new ArrayList<>();
@@ -114,7 +116,10 @@ public final class Hazelcast {
 
     private static Pair pair(int row) {
         long a = job.value("a", row), b = job.value("b", row);
-        return isWide() ? new Wide(a, b, job.value("c", row), job.value("k", row)) : new Pair(a, b);
+        if (!isWide()) {
+            return new Pair(a, b);
+        }
+        return new Wide(a, b, job.value("c", row), job.value("k", row), job.value("e", row));
     }
 
     /** Probes of a stage and all before it. */
@@ -198,7 +203,7 @@ public final class Hazelcast {
 
         private static String ordered(String which) {
             // The order is imposed on the numbers: imposed on their join with the map, it would get lost.
-            return "(SELECT o.v AS v, r.a AS a, r.b AS b" + (isWide() ? ", r.c AS c, r.k AS k" : "") + " FROM TABLE(IMPOSE_ORDER((SELECT n.v AS v FROM"
+            return "(SELECT o.v AS v, r.a AS a, r.b AS b" + (isWide() ? ", r.c AS c, r.k AS k, r.e AS e" : "") + " FROM TABLE(IMPOSE_ORDER((SELECT n.v AS v FROM"
                     + " TABLE(generate_stream(" + RATE + ")) AS n WHERE " + which + "), DESCRIPTOR(v), 0)) AS o"
                     + " JOIN numbered AS r ON r.__key = o.v)";
         }

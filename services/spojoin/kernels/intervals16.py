@@ -199,10 +199,12 @@ def collect_counted(
     limit: int | I64 | None,
 ) -> tuple[I64, I64]:
     """The offsets and partners of `and_collect`, of which `and_counts` has told the counts."""
-    offsets = before(counts if limit is None else np.minimum(counts, limit))
+    listed = counts if limit is None else np.minimum(counts, limit)
+    offsets = before(listed)
     partners = np.empty(offsets[-1], np.int64)
     if len(partners):
-        few = len(ranks[0]) // _RARE if limit is None else -1  # the first ones of a limit are looked for in their order
+        is_cut = limit is not None and bool((listed < counts).any())
+        few = -1 if is_cut else len(ranks[0]) // _RARE  # the first ones of a limit are looked for in their order
         _collect(np.stack(ranks), np.stack(starts), np.stack(lengths), slice_lo, slice_hi, few, offsets, partners)
     return offsets, partners
 

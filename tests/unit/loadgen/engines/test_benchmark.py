@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from loadgen.engines import expected, reference, report
+from loadgen.engines.adapters import apart, java
 from loadgen.engines.adapters import jars as locking
-from loadgen.engines.adapters import java
 from loadgen.engines.adapters.jars import JARS, locked
 from loadgen.engines.adapters.job import write_job
 from loadgen.engines.answers import Counted, Gathered, ProbeAnswer
@@ -96,6 +96,27 @@ SHIFTS = {
 }
 
 
+#: By variant the width of q9 and the longest interval of q10.
+NEAR = {
+    "uniform": (2_048, 1_024),
+    "taxi": (3, 2),
+    "blond": (70, 36),
+    "zipf": (1, 1),
+    "drift": (2_048, 1_024),
+    "ties": (1, 1),
+}
+
+
+def overlap(variant, i, j):
+    longest = NEAR[variant][1]
+    begin, other = row(variant, i)[0], row(variant, j)[0]
+    end, end_of_other = (
+        begin + 1 + further(variant, i)[0] * longest // 1024,
+        other + 1 + further(variant, j)[0] * longest // 1024,
+    )
+    return begin < end_of_other and end > other
+
+
 def answer(question, variant, window, i):
     """What row i counts for where rows ask, by the definition."""
     before = range(i - window, i)
@@ -104,6 +125,11 @@ def answer(question, variant, window, i):
     if question == "q7":
         partners = [j for j in before if further(variant, j)[1] == k and row(variant, j)[0] > a + rise]
         return further(variant, partners[-1])[0] if partners else 0
+    if question == "q9":
+        same = [j for j in before if further(variant, j)[1] == k]
+        return sum(further(variant, j)[0] for j in same if abs(row(variant, j)[0] - a) < NEAR[variant][0])
+    if question == "q10":
+        return sum(further(variant, j)[0] for j in before if overlap(variant, i, j))
     partners = [j for j in before if row(variant, j)[0] > a + da and row(variant, j)[1] < b - db]
     return {
         "q4": 0 if partners else 1,
@@ -203,14 +229,22 @@ def totals_of(name, asked, marks):
     return [line["total"] for line in said[1:]]
 
 
-ASKED = [("q4", "taxi"), ("q5", "ties"), ("q6", "drift"), ("q7", "blond"), ("q8", "taxi")]
+ASKED = [
+    ("q4", "taxi"),
+    ("q5", "ties"),
+    ("q6", "drift"),
+    ("q7", "blond"),
+    ("q8", "taxi"),
+    ("q9", "zipf"),
+    ("q10", "ties"),
+]
 
 
 @pytest.mark.parametrize(("question", "variant"), [("q1", "ties"), ("q2", "taxi"), ("q3", "drift"), *ASKED])
 @pytest.mark.parametrize("name", [*METHODS, *PACKAGES])
 def test_engines_find_the_published_totals(name, question, variant):
     if name in PACKAGES and importlib.util.find_spec(name) is None:
-        pytest.skip(f"{name} is in the extra 'benchmark', which is not installed")
+        pytest.skip(f"{name} is in the extra 'engines', which is not installed")
     asked = workload(question, variant, 100)
     if QUESTIONS[question].asks and name in METHODS and name != "spo":
         with pytest.raises(SpoJoinError, match="gives each pair when its later row comes, and nothing else"):
@@ -246,7 +280,13 @@ def test_a_job_says_what_a_probes_partners_come_to(tmp_path):
 
 @pytest.mark.parametrize(
     ("gathered", "counted", "below", "total"),
-    [("COUNT", "STATE", 0, 5), ("COUNT", "ROWS", 0, 6), ("COUNT", "BELOW", 5, 1), ("LATEST", "VALUE", 0, 70)],
+    [
+        ("COUNT", "STATE", 0, 5),
+        ("LIST", "STATE", 0, 5),
+        ("COUNT", "ROWS", 0, 6),
+        ("COUNT", "BELOW", 5, 1),
+        ("LATEST", "VALUE", 0, 70),
+    ],
 )
 def test_states_come_to_totals(gathered, counted, below, total):
     answered = ProbeAnswer(Gathered[gathered], Counted[counted], below)
@@ -260,14 +300,43 @@ def test_states_come_to_totals(gathered, counted, below, total):
 
 def test_rows_that_ask_run_by_default_on_some_variants_and_engines():
     plan = planned(EnginesOptions())
-    assert len(plan) == 3 * 6 + 5 * 3
+    assert len(plan) == 3 * 6 + 7 * 3
     for each, names in plan.items():
-        others = {*METHODS, "hazelcast"} - {"spo"}
-        assert set(names) == set(ENGINES) - (others if each.question.asks else set())
+        others = {*METHODS, "hazelcast"} - {"spo"} if each.question.asks else set()
+        others |= set() if each.question.name in ("q9", "q10") else {"polars_bio"}
+        assert set(names) == set(ENGINES) - others
     named = planned(EnginesOptions(engines="scan", variants="zipf", workloads="q4"))
     assert [(each.name, names) for each, names in named.items()] == [("q4-zipf", ["scan"])]
     quick = planned(EnginesOptions(quick=True))
     assert {each.variant.name for each in quick} == {"taxi"}
+
+
+def test_a_job_says_which_intervals_overlap(tmp_path):
+    for question, key, overlap in (
+        ("q9", "k", "p.a - 3 + 1; p.a + 3; s.a; s.a + 1"),
+        ("q10", "", "p.a; p.e; s.a; s.e"),
+    ):
+        said = write_job(workload(question, "taxi", 100), tmp_path).read_text()
+        assert f"\nkey={key}\noverlap={overlap}\n" in said
+    assert "\nkey=\noverlap=\n" in write_job(workload("q4", "taxi", 100), tmp_path).read_text()
+
+
+def test_an_engine_apart_is_installed_once_and_says_why_it_cannot_be(tmp_path, monkeypatch):
+    monkeypatch.setattr(apart, "cache_folder", lambda: tmp_path)
+    monkeypatch.setitem(apart.APART, "polars_bio", apart.OwnPython("overlap.py", ("no-such-package==0",)))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    said = []
+    with pytest.raises(ConfigurationError, match=r"no-such-package==0 can't be installed: .*no-such-package"):
+        apart.command("polars_bio", said.append)
+    assert said == ["installing no-such-package==0"]
+    folder = tmp_path / "benchmark" / "no-such-package-0"
+    (folder / "complete").touch()
+    assert apart.command("polars_bio", said.append) == [
+        str(folder / "bin/python"),
+        str(apart.SOURCES / "overlap.py"),
+        "{job}",
+    ]
+    assert len(said) == 1
 
 
 def test_the_lock_names_every_java_engines_jars():
@@ -389,4 +458,4 @@ def test_the_progress_shows_runs_and_minutes():
 
 
 def test_all_engines_are_there():
-    assert set(ENGINES) == set(METHODS) | {"duckdb", "polars", "esper", "siddhi", "flink", "hazelcast"}
+    assert set(ENGINES) == set(METHODS) | {"duckdb", "polars", "polars_bio", "esper", "siddhi", "flink", "hazelcast"}
