@@ -28,6 +28,11 @@ Rows = dict[str, NDArray[np.float64]]
 #: A tuple that gives rows takes at most the time of its count and so many nanoseconds a row.
 ROW_NS = 150
 RATIO_BAR, COST_BAR = at_least(2), at_most(1)
+#: In smaller windows a tuple takes no longer; with a slide of 1, or a residual condition, at most twice as long.
+WINDOW_BAR, SLIDE_BAR, HALF_BAR = at_most(1), at_most(2), at_most(2)
+IN_OTHER_WINDOWS = ("a key and a range", "overlap of intervals")
+#: What half of all pairs meet, by no index.
+HALF = "l.x + r.x > 1"
 #: Rows that are fed at once; rows of a micro-batch.
 CHUNK_ROWS, BATCH_ROWS = 20_000, 4_096
 #: Rows for each key; partners that bands and intervals have in one direction, about.
@@ -82,13 +87,54 @@ def _between(column: str, width: float) -> str:
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """Rates of rows and of counts in alternation with DuckDB, with the window full, in both directions."""
+    """Rates of rows and counts in alternation with DuckDB, with the window full, in both directions.
+
+    Then of rows in other windows, and with a condition that no index answers.
+    """
     sizes = context.sizes
     piece = min(CHUNK_ROWS, sizes.slide_after)
     rows = _rows(sizes.window + piece * sizes.repeats, sizes.window)
     for name, listed in conditions(sizes.window).items():
         context.say(name)
         yield from _figures(name, *_timed(context, listed, rows, piece), piece)
+    for name in IN_OTHER_WINDOWS:
+        context.say(f"{name}, other windows")
+        yield from _other_windows(context, name, piece)
+    context.say("a residual condition")
+    plain, half = _alternating(
+        context, [(sizes.window, 10, on) for on in ("l.k = r.k", f"l.k = r.k AND {HALF}")], piece
+    )
+    yield Measurement("a key: rows, of which a residual condition leaves half / all", half / plain, "times", HALF_BAR)
+
+
+def _other_windows(context: Context, name: str, piece: int) -> Iterator[Measurement]:
+    """A tuple's time in smaller windows and with a slide of 1, against that in the window with a slide of a tenth."""
+    window = context.sizes.window
+    tenth, hundredth = window // 10, window // 100
+    asked = [(window, 10, ""), (tenth, 10, ""), (hundredth, 10, ""), (tenth, tenth, "")]
+    whole, smaller, smallest, moving = _alternating(
+        context, [(size, slides, conditions(size)[name].on) for size, slides, _ in asked], piece
+    )
+    for size, found in ((tenth, smaller), (hundredth, smallest)):
+        yield Measurement(f"{name}: a tuple at {size:,} / at {window:,}", found / whole, "times", WINDOW_BAR)
+    yield Measurement(f"{name}: a tuple at {tenth:,}, slide of 1 / of a tenth", moving / smaller, "times", SLIDE_BAR)
+
+
+def _alternating(context: Context, asked: list[tuple[int, int, str]], piece: int) -> list[float]:
+    """Median seconds of a piece of rows behind the full window; asked: windows, their slides in one, and conditions."""
+    repeats = context.sizes.repeats
+    engines, given = [], []
+    for window, slides, on in asked:
+        given.append(_rows(window + piece * repeats, window))
+        engines.append(engine_for(parse_query(_text(on, window, "rows", slides)), 1, 2))
+        _feed(engines[-1], given[-1].slice(0, window + piece))
+    times: list[list[float]] = [[] for _ in asked]
+    for at in range(1, repeats):
+        for (window, _, _), engine, rows, found in zip(asked, engines, given, times, strict=True):
+            found.append(seconds(partial(_feed, engine, rows.slice(window + at * piece, piece))))
+    for engine in engines:
+        engine.close()
+    return list(map(median, times))
 
 
 def _figures(name: str, times: dict[str, list[float]], given: float, piece: int) -> Iterator[Measurement]:
@@ -108,7 +154,7 @@ def _figures(name: str, times: dict[str, list[float]], given: float, piece: int)
 def _timed(context: Context, listed: Listed, rows: pa.Table, piece: int) -> tuple[dict[str, list[float]], float]:
     """Seconds of each piece behind the full window by each way, and the rows a tuple gives."""
     window, repeats = context.sizes.window, context.sizes.repeats
-    ways = {way: engine_for(parse_query(_text(listed.on, window, way)), 2) for way in ("rows", "counts")}
+    ways = {way: engine_for(parse_query(_text(listed.on, window, way)), 1, 2) for way in ("rows", "counts")}
     for engine in ways.values():
         _feed(engine, rows.slice(0, window))
     micro = DuckDbBatches(listed.peer or listed.on, rows.slice(0, window))
@@ -157,7 +203,7 @@ def _rows(count: int, window: int) -> pa.Table:
     return pa.table({"id": np.arange(count), "k": k, "name": names, **columns})
 
 
-def _text(on: str, window: int, way: str) -> str:
+def _text(on: str, window: int, way: str, slides: int = 10) -> str:
     listed = "l.id, r.id AS partner, r.x, r.y" if way == "rows" else "*"
     return f"""\
 name: bench
@@ -167,7 +213,7 @@ streams:
 sql: |
   SELECT {listed} FROM rows AS l JOIN rows AS r
   ON {on}
-  WINDOW AS (SLIDE INTERVAL '{window // 10}' ON '{window}')
+  WINDOW AS (SLIDE INTERVAL '{window // slides}' ON '{window}')
 order: arrival
 {"output: count" if way == "counts" else ""}
 """
