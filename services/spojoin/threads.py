@@ -102,10 +102,11 @@ class Lane(Generic[T]):
     def take(self) -> Iterator[T]:
         """The results that are there and were not taken yet, in order. Raises what an iterator raised, once."""
         while self._results:
-            taken = self._results.popleft()
-            if self._is_full:
-                self._is_full = False
-                self._jobs.add(self._next)
+            with self._jobs.changed:
+                taken = self._results.popleft()
+                if self._is_full:
+                    self._is_full = False
+                    self._jobs.add(self._next)
             yield taken
         if self._error is not None:
             error, self._error = self._error, None

@@ -93,6 +93,8 @@ class Engine:
         self.accounts = Accounts(query, self._evaluation.loads) if accounts else NoAccounts()
         self._readers = self._wire()
         self._lanes: dict[Machine, Lane[Action]] = self._laid()
+        self._parts: dict[Machine, int] = {each: 1 + part for part, each in enumerate(self._searching)}
+        self._partials_first = query.lists_pairs and not self._lanes
         self._rejects: list[DeadLetter] = []
         self._fed = [_first_place(beginning, number) for number in range(len(query.inputs))]
         self._now_ms = 0
@@ -279,6 +281,8 @@ class Engine:
     def _hand_out(self, topic: Topic, partition: int, record: Record) -> Iterator[pa.RecordBatch]:
         self.accounts.begun(record)
         for machine in self._readers.get(topic, ()):
+            if self._partials_first and machine in self._searching:
+                yield from self._hand_out_partials()
             actions = machine.on_record(topic, partition, 0, record)
             if machine in self._searching:
                 actions = self.accounts.search(actions)
@@ -288,26 +292,47 @@ class Engine:
                 yield from self._step(actions)
         self.accounts.read(record)
 
+    def _hand_out_partials(self) -> Iterator[pa.RecordBatch]:
+        """Let the logical AND go before the workers: what these list of a frame waits in the sink for what it lists."""
+        partials = [emit for emit in self._answers if emit.topic is Topic.PARTIALS]
+        if partials:
+            self._answers = deque(emit for emit in self._answers if emit.topic is not Topic.PARTIALS)
+        for emit in partials:
+            yield from self._hand_out(*emit)
+
     def _next(self) -> Emit:
         """The next record: what a frame has led to comes before another frame, so that few are under way at a time."""
         return (self._answers or self._pending).popleft()
 
     def _arrived(self, ahead: int) -> Iterator[pa.RecordBatch]:
         """Carry out what the machines in lanes have answered, until at most `ahead` records wait there."""
-        lanes = self._lanes.values()
-        while True:
-            for lane in lanes:
-                yield from self._step(lane.take())
+        while not self._answers:
+            for machine, lane in self._lanes.items():
+                for action in lane.take() if self._is_wanted(machine) else ():
+                    yield from self._step([action])
+                    if not self._is_wanted(machine):
+                        break
             if self._answers:
                 return
             # What the logical AND has found waits in the sink for what lanes find of the same frames.
             some = ahead if self._sink.wants(Topic.MATCHES, MUTABLE_PART) else 0
             # What ends between these two questions has its results to take: a lane has them before the task is gone.
-            if _waiting(lanes) <= some and not any(lane.has_news for lane in lanes):
+            if self._waiting() <= some and not self._has_news():
                 return
-            self._threads.work_until(lambda: any(lane.has_news for lane in lanes) or _waiting(lanes) <= some)  # noqa: B023
+            self._threads.work_until(lambda: self._has_news() or self._waiting() <= some)  # noqa: B023
 
-    def _step(self, actions: Iterator[Action]) -> Iterator[pa.RecordBatch]:
+    def _is_wanted(self, machine: Machine) -> bool:
+        """Whether the sink has room for what a machine finds: it may be ahead of others."""
+        return self._sink.wants(Topic.MATCHES, self._parts[machine]) if machine in self._parts else True
+
+    def _has_news(self) -> bool:
+        return any(lane.has_news and self._is_wanted(machine) for machine, lane in self._lanes.items())
+
+    def _waiting(self) -> int:
+        """How many records the machines in lanes haven't read to their ends."""
+        return sum(lane.waiting for lane in self._lanes.values())
+
+    def _step(self, actions: Iterable[Action]) -> Iterator[pa.RecordBatch]:
         for action in actions:
             # Rewind needs no answer: the layout never changes here.
             if not isinstance(action, Emit):
@@ -334,11 +359,6 @@ class Engine:
     def state_tuples(self) -> int:
         """Tuples held by all machines."""
         return self._router.state_tuples() + self._sink.state_tuples() + sum(m.state_tuples() for m in self._searching)
-
-
-def _waiting(lanes: Iterable[Lane[Action]]) -> int:
-    """How many records the machines in lanes haven't read to their ends."""
-    return sum(lane.waiting for lane in lanes)
 
 
 def _first_place(beginning: Beginning, number: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,11 +20,14 @@ from spojoin.embedded.library import Join
 from spojoin.embedded.writers import TableWriter
 from spojoin.errors import ConfigurationError
 from spojoin.kernels.pieces import shares
+from spojoin.protocol.parts import MUTABLE_PART
 from spojoin.query.load import parse_query
 from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine
 from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.sink.machine import SinkMachine
 from spojoin.threads import Lane, Threads, cores
+from spojoin.wire.records import Part
 
 ROWS, VALUES = 24_000, 40
 THREADS = (2, 3, 5)
@@ -56,8 +60,8 @@ def rows(n: int = ROWS) -> pa.RecordBatch:
     return pa.record_batch({name: rng.integers(0, VALUES, n) for name in "ab"})
 
 
-def engine(shape: str, threads: int) -> Engine:
-    config = RouterConfig("test", workers=2, frame_tuples=1_024, batch_tuples=512, credits_frames=UNLIMITED)
+def engine(shape: str, threads: int, workers: int = 2) -> Engine:
+    config = RouterConfig("test", workers=workers, frame_tuples=1_024, batch_tuples=512, credits_frames=UNLIMITED)
     return Engine(query_of(shape), config, threads=threads)
 
 
@@ -67,8 +71,8 @@ def helpers() -> list[threading.Thread]:
     return [thread for thread in named if thread.name != "spojoin-watch"]
 
 
-def joined(shape: str, threads: int) -> list[pa.RecordBatch]:
-    join = engine(shape, threads)
+def joined(shape: str, threads: int, workers: int = 2) -> list[pa.RecordBatch]:
+    join = engine(shape, threads, workers)
     batch = rows()
     found = [result for begin in (0, 10_000) for result in join.feed(0, batch.slice(begin, 10_000))]
     found += join.feed(0, batch.slice(20_000))
@@ -88,6 +92,24 @@ def _always_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_results_and_their_batches_do_not_depend_on_threads(shape: str, threads: int) -> None:
     assert joined(shape, threads) == joined(shape, 1)
+
+
+@pytest.mark.parametrize("threads", [1, *THREADS])
+def test_few_chunks_of_partners_wait_at_once(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spojoin.protocol.parts.CHUNK_PARTNERS", 4_000)
+    monkeypatch.setattr("spojoin.roles.sink.machine.PARTNERS_MAX", room := 10_000)
+    take, held, listed = SinkMachine._take_part, [], []
+
+    def note(sink: SinkMachine, part: Part) -> None:
+        take(sink, part)
+        if part.part != MUTABLE_PART:
+            held.append(sink._held[part.part][1])
+            listed.append(sum(len(each.partners) for each in part.directions))
+
+    monkeypatch.setattr(SinkMachine, "_take_part", note)
+    joined("pairs", threads, workers=min(threads, 2))
+    assert sum(listed) > 50 * max(listed)
+    assert max(held) <= room + max(listed)
 
 
 def test_results_that_come_while_the_engine_counts_what_waits_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,6 +253,29 @@ def test_a_lane_whose_results_nobody_takes_waits(most: int) -> None:
         taken.append(next(lane.take()))
     assert taken == list(range(30))
     threads.work_until(lambda: not lane.waiting)
+    threads.close()
+
+
+@pytest.fixture
+def _hasty() -> Iterator[None]:
+    """Threads take turns within a line."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("_hasty")
+def test_a_lane_that_fills_and_empties_all_the_time_gives_each_result_once() -> None:
+    threads = Threads(4)
+    lane = threads.lane(most=1)
+    for first in range(0, 20_000, 100):
+        lane.add(iter(range(first, first + 100)))
+    taken: list[int] = []
+    while len(taken) < 20_000:
+        threads.work_until(lambda: lane.has_news)
+        taken += lane.take()
+    assert taken == list(range(20_000))
     threads.close()
 
 
