@@ -266,16 +266,20 @@ def _hasty() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_hasty")
-def test_a_lane_that_fills_and_empties_all_the_time_gives_each_result_once() -> None:
-    threads = Threads(4)
-    lane = threads.lane(most=1)
-    for first in range(0, 20_000, 100):
-        lane.add(iter(range(first, first + 100)))
-    taken: list[int] = []
-    while len(taken) < 20_000:
-        threads.work_until(lambda: lane.has_news)
-        taken += lane.take()
-    assert taken == list(range(20_000))
+def test_lanes_that_fill_and_empty_all_the_time_give_each_result_once() -> None:
+    threads = Threads(5)
+    lanes = [threads.lane(most=2) for _ in range(3)]
+    for lane in lanes:
+        for first in range(0, 3_000, 100):
+            lane.add(iter(range(first, first + 100)))
+    taken: list[list[int]] = [[] for _ in lanes]
+    while any(len(each) < 3_000 for each in taken):
+        threads.work_until(lambda: any(lane.has_news for lane in lanes))
+        for lane, each in zip(lanes, taken, strict=True):
+            for number in lane.take():
+                each.append(number)
+                time.sleep(0)
+    assert taken == [list(range(3_000))] * 3
     threads.close()
 
 
