@@ -63,7 +63,8 @@ def write(
 def _all(windows: Sequence[int], questions: Sequence[str], variants: Sequence[str]) -> Iterator[EngineWorkload]:
     for window in windows:
         for question in questions:
-            yield from (workload(question, variant, window) for variant in variants)
+            if window in QUESTIONS[question].windows or window not in WINDOWS:
+                yield from (workload(question, variant, window) for variant in variants)
 
 
 def _laid_out(data: dict[str, dict[str, dict[str, str]]], counted: dict[str, list[int]]) -> str:

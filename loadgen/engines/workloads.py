@@ -67,6 +67,11 @@ class Question:
         """Whether each row gets one answer."""
         return bool(self.conditions)
 
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """Those whose totals are published: partners that are listed would be a thousand and more in the largest."""
+        return WINDOWS[:-1] if self.gathered is Gathered.LIST else WINDOWS
+
 
 _BAND = "ABS(l.a - r.a) < {wa} AND ABS(l.b - r.b) < {wb}"
 _DOMINATED = ("p.a < s.a", "p.b > s.b")
