@@ -92,6 +92,11 @@ class Lane(Generic[T]):
         """Whether there is something to take."""
         return bool(self._results) or self._error is not None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was added has ended, and been taken."""
+        return not self._tasks and not self.has_news
+
     def add(self, task: Iterator[T]) -> None:
         """Run an iterator after all that were added before; after an error none runs."""
         with self._jobs.changed:

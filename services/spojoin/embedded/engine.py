@@ -54,6 +54,9 @@ LANES_AHEAD = 24
 #: Records of a machine in a lane that may wait to be carried out: each may name as many partners as a chunk may.
 RESULTS_AHEAD = 4
 
+#: Rows of a frame that the caller's thread evaluates by itself where nothing else waits.
+LITTLE_ROWS = 512
+
 #: Applied to each record that passes from one machine to another.
 Transport = Callable[[Record], Record]
 
@@ -286,7 +289,7 @@ class Engine:
             actions = machine.on_record(topic, partition, 0, record)
             if machine in self._searching:
                 actions = self.accounts.search(actions)
-            if machine in self._lanes:
+            if machine in self._lanes and not (_is_little(record) and self._lanes[machine].is_idle):
                 self._lanes[machine].add(actions)
             else:
                 yield from self._step(actions)
@@ -359,6 +362,11 @@ class Engine:
     def state_tuples(self) -> int:
         """Tuples held by all machines."""
         return self._router.state_tuples() + self._sink.state_tuples() + sum(m.state_tuples() for m in self._searching)
+
+
+def _is_little(record: Record) -> bool:
+    """Whether a thread that is woken for a record takes longer than what is to be done."""
+    return isinstance(record, Frame) and record.count <= LITTLE_ROWS
 
 
 def _first_place(beginning: Beginning, number: int) -> int:

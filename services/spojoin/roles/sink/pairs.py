@@ -20,6 +20,8 @@ from spojoin.wire.records import I64, Matches
 
 #: In place of a row's seq: there is none, and its columns are NULL.
 NO_ROW = -1
+#: Pairs whose columns are gathered by several threads: fewer take less time than to wake one.
+SHARED_MIN = 1 << 12
 
 Each = Callable[[Sequence[Callable[[], pa.Array]]], list[pa.Array]]
 
@@ -156,7 +158,7 @@ class Projection:
         """The columns of n pairs."""
         if not len(pairs.left):
             return pa.RecordBatch.from_pylist([], schema=select_schema(self._select))
-        plain = pairs.columns(self._plain, self._each)
+        plain = pairs.columns(self._plain, self._each if len(pairs.left) >= SHARED_MIN else in_turn)
         computed = iter(self.program.run(pairs)) if len(self._plain) < len(self._select) else iter(())
         columns = [next(computed) if each.plain is None else plain[each.plain] for each in self._select]
         return pa.RecordBatch.from_arrays(columns, names=[each.name for each in self._select])
