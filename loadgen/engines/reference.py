@@ -90,7 +90,7 @@ def _few(workload: EngineWorkload, probes: int) -> I64:
 def _summed(workload: EngineWorkload, probes: int) -> I64:
     a, b, c = _columns(workload, probes, "abc")
     found = np.zeros(probes, np.int64)
-    _sums(a, b, c, workload.window, found)
+    _sums(a, b, (b, a, c, np.zeros_like(a)), workload.window, found)
     return found
 
 
@@ -104,14 +104,14 @@ def _latest(workload: EngineWorkload, probes: int) -> I64:
 def _close_by(workload: EngineWorkload, probes: int) -> I64:
     a, c, k = _columns(workload, probes, "ack")
     near, found = workload.variant.near, np.zeros(probes, np.int64)
-    _overlapping(a - near + 1, a + near, (a, a + 1, c, k), workload.window, found)
+    _sums(a - near + 1, a + near, (a, a + 1, c, k), workload.window, found)
     return found
 
 
 def _in_common(workload: EngineWorkload, probes: int) -> I64:
     a, c, e = _columns(workload, probes, "ace")
     found = np.zeros(probes, np.int64)
-    _overlapping(a, e, (a, e, c, np.zeros_like(a)), workload.window, found)
+    _sums(a, e, (a, e, c, np.zeros_like(a)), workload.window, found)
     return found
 
 
@@ -127,10 +127,11 @@ _ASKED: Mapping[str, Callable[[EngineWorkload, int], I64]] = {
 
 
 @_compiled
-def _overlapping(begin: I32, end: I32, stored: tuple[I32, I32, I32, I32], window: int, found: I64) -> None:
+def _sums(begin: I32, end: I32, stored: tuple[I32, I32, I32, I32], window: int, found: I64) -> None:
     """Add to found (m,) the c of those of its last `window` rows with the same k that overlap its [begin, end).
 
-    stored: where rows begin and end, their c and k
+    stored: where rows begin and end, their c and k. They begin below its end and end above its begin; all that is
+    compared are these two, so that any two columns may stand for them, as they do where rows dominate others.
     """
     fill, (begins, ends, c, k) = len(begin) - len(found), stored
     for first in range(0, len(found), PROBES):
@@ -140,38 +141,16 @@ def _overlapping(begin: I32, end: I32, stored: tuple[I32, I32, I32, I32], window
                 low, high = max(at, fill + i - window), min(at + STORED, fill + i)
                 if low < high:
                     some = begins[low:high], ends[low:high], c[low:high], k[low:high]
-                    found[i] += _sum_over(some, begin[fill + i], end[fill + i], k[fill + i])
+                    found[i] += _sum_of(some, begin[fill + i], end[fill + i], k[fill + i])
 
 
 @_compiled_helper
-def _sum_over(stored: tuple[I32, I32, I32, I32], begin: np.int32, end: np.int32, key: np.int32) -> np.int32:
-    # as in _sum_of
+def _sum_of(stored: tuple[I32, I32, I32, I32], begin: np.int32, end: np.int32, key: np.int32) -> np.int32:
+    # 2,048 values below 2^10 need 21 bits.
     begins, ends, c, k = stored
     total = np.int32(0)
     for j in range(len(begins)):
         total += c[j] * np.int32((begins[j] < end) & (ends[j] > begin) & (k[j] == key))
-    return total
-
-
-@_compiled
-def _sums(a: I32, b: I32, c: I32, window: int, found: I64) -> None:
-    """Add to found (m,) the c of those of its last `window` rows that have a larger a and a smaller b."""
-    fill = len(a) - len(found)
-    for first in range(0, len(found), PROBES):
-        last = min(first + PROBES, len(found))
-        for at in range(fill + first - window, fill + last - 1, STORED):
-            for i in range(first, last):
-                begin, end = max(at, fill + i - window), min(at + STORED, fill + i)
-                if begin < end:
-                    found[i] += _sum_of(a[begin:end], b[begin:end], c[begin:end], a[fill + i], b[fill + i])
-
-
-@_compiled_helper
-def _sum_of(stored_a: I32, stored_b: I32, stored_c: I32, a: np.int32, b: np.int32) -> np.int32:
-    # 2,048 values below 2^10 need 21 bits.
-    total = np.int32(0)
-    for j in range(len(stored_a)):
-        total += stored_c[j] * np.int32((stored_a[j] > a) & (stored_b[j] < b))
     return total
 
 

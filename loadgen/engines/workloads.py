@@ -92,6 +92,21 @@ def _asking(name: str, about: str, sql: str, conditions: tuple[str, ...], **more
     return Question(name, f"{about}: {shown}", sql.replace("<on>", on), conditions=conditions, **more)
 
 
+def _listing(name: str, how: str, conditions: tuple[str, ...], key: str, overlap: tuple[str, ...]) -> Question:
+    """Rows of intervals that overlap; key, overlap: as of `Question`."""
+    return _asking(
+        name,
+        f"rows, listed, of a left join {how}",
+        "SELECT l.ts, r.ts AS other, r.c AS found FROM rows AS l LEFT JOIN rows AS r ON <on>",
+        conditions,
+        columns=("a", "c", key or "e"),
+        gathered=Gathered.LIST,
+        is_narrow=True,
+        key=key,
+        overlap=overlap,
+    )
+
+
 _ALL = (
     Question(
         "q1",
@@ -149,27 +164,8 @@ _ALL = (
         _DOMINATED,
         counted=Counted.BELOW,
     ),
-    _asking(
-        "q9",
-        "rows, listed, of a left join by a key and an interval",
-        "SELECT l.ts, r.ts AS other, r.c AS found FROM rows AS l LEFT JOIN rows AS r ON <on>",
-        _NEAR,
-        columns=("a", "c", "k"),
-        gathered=Gathered.LIST,
-        is_narrow=True,
-        key="k",
-        overlap=("p.a - {near} + 1", "p.a + {near}", "s.a", "s.a + 1"),
-    ),
-    _asking(
-        "q10",
-        "rows, listed, of a left join of overlapping intervals",
-        "SELECT l.ts, r.ts AS other, r.c AS found FROM rows AS l LEFT JOIN rows AS r ON <on>",
-        _OVERLAPPING,
-        columns=("a", "c", "e"),
-        gathered=Gathered.LIST,
-        is_narrow=True,
-        overlap=("p.a", "p.e", "s.a", "s.e"),
-    ),
+    _listing("q9", "by a key and an interval", _NEAR, "k", ("p.a - {near} + 1", "p.a + {near}", "s.a", "s.a + 1")),
+    _listing("q10", "of overlapping intervals", _OVERLAPPING, "", ("p.a", "p.e", "s.a", "s.e")),
 )
 QUESTIONS: Mapping[str, Question] = {question.name: question for question in _ALL}
 

@@ -111,9 +111,9 @@ def _other_windows(context: Context, name: str, piece: int) -> Iterator[Measurem
     """A tuple's time in smaller windows and with a slide of 1, against that in the window with a slide of a tenth."""
     window = context.sizes.window
     tenth, hundredth = window // 10, window // 100
-    asked = [(window, 10, ""), (tenth, 10, ""), (hundredth, 10, ""), (tenth, tenth, "")]
+    asked = [(window, 10), (tenth, 10), (hundredth, 10), (tenth, tenth)]
     whole, smaller, smallest, moving = _alternating(
-        context, [(size, slides, conditions(size)[name].on) for size, slides, _ in asked], piece
+        context, [(size, slides, conditions(size)[name].on) for size, slides in asked], piece
     )
     for size, found in ((tenth, smaller), (hundredth, smallest)):
         yield Measurement(f"{name}: a tuple at {size:,} / at {window:,}", found / whole, "times", WINDOW_BAR)

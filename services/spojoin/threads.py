@@ -71,7 +71,7 @@ class Threads:
 class Lane(Generic[T]):
     """Iterators that run one at a time, in the order in which they were added, while the caller goes on.
 
-    most: how many results wait to be taken; then the lane does
+    most: how many results may wait to be taken; with so many the lane stops
     """
 
     def __init__(self, jobs: _Jobs, most: int) -> None:

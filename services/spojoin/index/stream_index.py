@@ -177,9 +177,9 @@ class StreamIndex:
 
         None where it is answered at once alone: where it isn't listed, or some windows hold a part of a node.
         """
-        m, nodes = len(codes[self._probe_slot]), self._nodes
         if not self._lists:
             return None
+        m, nodes = len(codes[self._probe_slot]), self._nodes
         runner = self._runner(m * len(nodes))
         if not (m and nodes):
             return AskedIndex(None, self._numbers, runner)

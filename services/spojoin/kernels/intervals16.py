@@ -350,10 +350,8 @@ def _collect(
     """
     flags = np.zeros((ranks.shape[1] + 7) & ~7, np.uint8)
     words = flags.view(np.uint64)
-    orders, has_order = (
-        np.empty((len(ranks) if few >= 0 else 0, ranks.shape[1]), np.uint16),
-        np.zeros(len(ranks), np.bool_),
-    )
+    has_order = np.zeros(len(ranks), np.bool_)
+    orders = np.empty((len(ranks) if few >= 0 else 0, ranks.shape[1]), np.uint16)
     for q in range(len(slice_lo)):
         place, end = offsets[q], offsets[q + 1]
         if place == end:

@@ -118,7 +118,7 @@ class PoJoinMachine(WindowMachine):
             batches.hand_over(frame.slices[stream], first_reached(frame, stream))
         chunks = Chunks(frame.answers, lists_pairs=self._query.lists_pairs)
         asked = self._asked(frame)
-        if asked:
+        if len(asked) == len(self._batches):
             chunks.expect(sum(each.most for each in asked.values()))
         for begin, end in chunks:
             directions = self._matches(frame, begin, end, asked)
@@ -127,14 +127,13 @@ class PoJoinMachine(WindowMachine):
             yield Emit(Topic.MATCHES, 1 + self._worker, part)
 
     def _asked(self, frame: Frame) -> dict[int, AskedIndex]:
-        """What a whole frame asks of the batches, by their stream; empty where something can't be asked so."""
+        """What a whole frame asks of the batches, by their stream, where it can be asked so."""
         asked: dict[int, AskedIndex] = {}
         for stream, batches in self._batches.items():
             probes = frame.probes(batches.index.directions[0].probe)
             one = batches.index.ask(probes.codes, probes.lower, partial(sought_column, probes))
-            if one is None:
-                return {}
-            asked[stream] = one
+            if one is not None:
+                asked[stream] = one
         return asked
 
     def _matches(self, frame: Frame, begin: int, end: int, asked: Mapping[int, AskedIndex]) -> tuple[Matches, ...]:
@@ -144,7 +143,7 @@ class PoJoinMachine(WindowMachine):
             probes = frame.probes(batches.index.directions[0].probe)
             first, last = probe_range(probes.positions, begin, end)
             self._compared += (last - first) * batches.index.tuples
-            if asked:
+            if stream in asked:
                 found = asked[stream].matches(first, last)
             else:
                 codes = tuple(column[first:last] for column in probes.codes)
