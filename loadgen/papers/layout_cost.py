@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from loadgen.papers.model import LeftOut, Series
 from loadgen.papers.run import FigureRun
 from spojoin.embedded.accounts import Accounts
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.embedded.frame_times import FrameTimes
 from spojoin.errors import SpoJoinError
 from spojoin.model import DEFAULT_METHOD, Query
@@ -25,7 +25,7 @@ from spojoin.published.layouts.catalog import check_key, layout
 from spojoin.published.layouts.load import imbalance
 from spojoin.published.methods.catalog import method
 from spojoin.query.load import parse_query
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 
 FRAME_TUPLES = 512
 #: Frames are larger while windows are filled: small ones would take most of the time.

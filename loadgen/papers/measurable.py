@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadgen.papers.joins import MeasuredJoin
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.model import DEFAULT_METHOD, Direction, Window
 from spojoin.published.methods.catalog import method
 from spojoin.published.methods.machine import StreamSide, searches_of
 from spojoin.published.methods.registry import SIDES
 from spojoin.published.methods.side import I64, Searches, Side
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 
 #: The engine's largest frame; a smaller one is chosen where latency is measured.
 ENGINE_FRAME_TUPLES = 8_192

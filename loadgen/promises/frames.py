@@ -14,8 +14,8 @@ from loadgen.promises.data import columns, self_join
 from loadgen.promises.embedded import WORKLOAD
 from loadgen.promises.figures import Measurement, at_least, at_most
 from loadgen.promises.timing import seconds
-from spojoin.embedded.engine import UNLIMITED, Engine
-from spojoin.roles.router.config import RouterConfig
+from spojoin.embedded.engine import Engine
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 
 SMALL, MIDDLE, LARGE = 64, 512, 4_096
 SMALL_BAR, MIDDLE_BAR = at_most(0.04, goal=0.02), at_least(0.6)

@@ -93,7 +93,7 @@ def measure(context: Context) -> Iterator[Measurement]:
     """
     sizes = context.sizes
     piece = min(CHUNK_ROWS, sizes.slide_after)
-    rows = _rows(sizes.window + piece * sizes.repeats, sizes.window)
+    rows = listing_rows(sizes.window + piece * sizes.repeats, sizes.window)
     for name, listed in conditions(sizes.window).items():
         context.say(name)
         yield from _figures(name, *_timed(context, listed, rows, piece), piece)
@@ -125,8 +125,8 @@ def _alternating(context: Context, asked: list[tuple[int, int, str]], piece: int
     repeats = context.sizes.repeats
     engines, given = [], []
     for window, slides, on in asked:
-        given.append(_rows(window + piece * repeats, window))
-        engines.append(engine_for(parse_query(_text(on, window, "rows", slides)), 1, 2))
+        given.append(listing_rows(window + piece * repeats, window))
+        engines.append(engine_for(parse_query(listing_text(on, window, "rows", slides)), 1, 2))
         _feed(engines[-1], given[-1].slice(0, window + piece))
     times: list[list[float]] = [[] for _ in asked]
     for at in range(1, repeats):
@@ -154,7 +154,7 @@ def _figures(name: str, times: dict[str, list[float]], given: float, piece: int)
 def _timed(context: Context, listed: Listed, rows: pa.Table, piece: int) -> tuple[dict[str, list[float]], float]:
     """Seconds of each piece behind the full window by each way, and the rows a tuple gives."""
     window, repeats = context.sizes.window, context.sizes.repeats
-    ways = {way: engine_for(parse_query(_text(listed.on, window, way)), 1, 2) for way in ("rows", "counts")}
+    ways = {way: engine_for(parse_query(listing_text(listed.on, window, way)), 1, 2) for way in ("rows", "counts")}
     for engine in ways.values():
         _feed(engine, rows.slice(0, window))
     micro = DuckDbBatches(listed.peer or listed.on, rows.slice(0, window))
@@ -194,7 +194,8 @@ class DuckDbBatches:
         return found
 
 
-def _rows(count: int, window: int) -> pa.Table:
+def listing_rows(count: int, window: int) -> pa.Table:
+    """So many rows with all columns; a key has KEY_ROWS of them in a window."""
     random = np.random.default_rng(17)
     k = random.integers(0, window // KEY_ROWS, count)
     s = random.random(count) * window
@@ -203,10 +204,11 @@ def _rows(count: int, window: int) -> pa.Table:
     return pa.table({"id": np.arange(count), "k": k, "name": names, **columns})
 
 
-def _text(on: str, window: int, way: str, slides: int = 10) -> str:
+def listing_text(on: str, window: int, way: str, slides: int = 10, name: str = "bench") -> str:
+    """The file of a query by a condition; way: `rows` with three columns of the partner, or `counts`."""
     listed = "l.id, r.id AS partner, r.x, r.y" if way == "rows" else "*"
     return f"""\
-name: bench
+name: {name}
 streams:
   rows:
     schema: {SCHEMA}

@@ -54,7 +54,7 @@ def _compared(session: SparkSession, bootstrap: str, query: str, rows: int, fram
     for name, frame in frames.items():
         if (found := frame.count()) != rows:
             raise ValueError(f"{name}: {found:,} rows, expected {rows:,}")
-    best = best_seconds({name: partial(_read, frame) for name, frame in frames.items()}, REPEATS)
+    best = best_seconds({name: partial(read_all, frame) for name, frame in frames.items()}, REPEATS)
     for name, took in best.items():
         yield Measurement(
             f"{name}, frames of {frame_rows:,}", rows / took, "rows/s", note=f"local[{CORES}], {rows:,} rows"
@@ -122,6 +122,6 @@ def _result(frame: int, rows: int) -> Result:
     return Result(frame, 0, rows, True, pa.RecordBatch.from_pydict(columns), *nothing, matches=rows, probes=numbers)
 
 
-def _read(frame: DataFrame) -> None:
+def read_all(frame: DataFrame) -> None:
     """Read every column of every row, and keep nothing."""
     frame.write.format("noop").mode("overwrite").save()

@@ -29,6 +29,7 @@ NAMES = (
     "frames",
     "history",
     "services",
+    "served",
     "featured",
     "results_source",
 )

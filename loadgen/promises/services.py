@@ -6,14 +6,21 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from loadgen.promises.context import Context
-from loadgen.promises.data import Columns, columns, self_join, with_keys
+from loadgen.promises.data import F64, Columns, columns, self_join, with_keys
+from loadgen.promises.echo import (
+    OF_A_PROCESS_EACH,
+    OF_ONE_PROCESS,
+    OF_ONE_PROCESS_WITHOUT,
+    Echo,
+    echo_latencies,
+)
 from loadgen.promises.figures import Bar, Measurement, at_least, at_most
 from loadgen.promises.produce import INTERVAL_S, MESSAGE_ROWS, PacedProducer, arrow_messages, fill, json_messages
 from loadgen.promises.serving import READER, MeasuredServices, PreparedQuery, Way, measured, prepared
@@ -28,8 +35,8 @@ from spojoin.protocol.topology import Role
 from spojoin.roles.router.config import RouterConfig
 
 THROUGHPUT_BAR = at_least(100_000, goal=250_000)
-#: A rate at which nothing has to wait for anything else.
-CALM_RATE = 10_000.0
+#: A rate at which nothing has to wait for anything else, and one that a busy user has.
+CALM_RATE, BUSY_RATE = 10_000.0, 100_000.0
 CALM_BAR = at_most(30)
 #: Of JSON rows, one a message, that the router alone could take with one core.
 JSON_CORE_BAR = at_least(200_000)
@@ -42,27 +49,20 @@ CHECKED = 8
 
 @dataclass(frozen=True, slots=True)
 class ServiceBars:
-    """What is promised of a way to serve; of_embedded: of the rate relative to the embedded engine's."""
+    """What is promised of a way to serve.
+
+    of_embedded: of the rate relative to the embedded engine's; of_echo: of p99 relative to that of `echo`
+    """
 
     way: Way
     rate: Bar
     of_embedded: Bar | None
-    p50: Bar | None
-    p99: Bar
+    of_echo: Bar
+    echo: Echo
 
 
-TOGETHER_BARS = ServiceBars(Way(TOGETHER), THROUGHPUT_BAR, at_least(0.6, goal=0.8), at_most(25), at_most(60))
-APART_BARS = ServiceBars(Way(APART), THROUGHPUT_BAR, None, None, at_most(80))
-
-
-@dataclass(frozen=True, slots=True)
-class LatencyBars:
-    """Latency at a rate in tuples a second; `prefix` begins the figures' names."""
-
-    prefix: str
-    rate: float
-    p50: Bar | None
-    p99: Bar | None
+TOGETHER_BARS = ServiceBars(Way(TOGETHER), THROUGHPUT_BAR, at_least(0.6, goal=0.8), at_most(2), OF_ONE_PROCESS)
+APART_BARS = ServiceBars(Way(APART), THROUGHPUT_BAR, None, at_most(3), OF_A_PROCESS_EACH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +75,17 @@ class Throughput:
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """All services in one process and apart: throughput, and latency at half of it; then single JSON messages."""
+    """All services in one process and apart: throughput, and latency beside an echo's; then single JSON messages."""
     sizes = context.sizes
     context.say("the embedded engine, with one thread")
     alone = embedded_rate(sizes)
     yield Measurement("embedded engine, one thread", alone, "tuples/s", note="for the ratios")
     with on_cores(CORES), local_cluster(context.say) as cluster:
-        rates: dict[str, float] = {}
         for bars in (TOGETHER_BARS, APART_BARS):
             with prepared(cluster, f"bench-{bars.way.packing}", sizes, context.scratch, way=bars.way) as ready:
-                for figure in _arrow(context, ready, bars, alone):
-                    rates.setdefault(bars.way.packing, figure.value)
-                    yield figure
+                yield from _arrow(context, ready, bars, alone)
         with prepared(cluster, "bench-plain", sizes, context.scratch, way=Way(TOGETHER, transactions=False)) as ready:
-            yield from _without_transactions(context, ready, rates[TOGETHER])
+            yield from _without_transactions(context, ready)
         with prepared(cluster, "bench-json", sizes, context.scratch) as ready:
             yield from _json(context, ready)
 
@@ -132,20 +129,23 @@ def _arrow(context: Context, ready: PreparedQuery, bars: ServiceBars, alone: flo
         yield Measurement(f"{packing}: rate / embedded engine", rate / alone, "times", bars.of_embedded, "one thread")
         yield from _usage(found, packing)
         running.tap.until(len(data), running.tend)
-        yield from _latency(context, running, data, LatencyBars(f"{packing}: ", rate / 2, bars.p50, bars.p99))
-        if packing == TOGETHER:
-            yield from _latency(context, running, data, LatencyBars(f"{packing}: ", CALM_RATE, None, CALM_BAR))
+        busy = _latencies(context, running, data, BUSY_RATE)
+        calm = _latencies(context, running, data, CALM_RATE) if packing == TOGETHER else None
+    yield from _beside_echo(context, ready, data, busy, bars)
+    if calm is not None:
+        yield from _percentiles(f"{packing}: latency", CALM_RATE, calm, CALM_BAR)
 
 
-def _without_transactions(context: Context, ready: PreparedQuery, rate: float) -> Iterator[Measurement]:
-    """Latency at half of the rate that was reached with transactions."""
+def _without_transactions(context: Context, ready: PreparedQuery) -> Iterator[Measurement]:
+    """Latency where nothing is written in transactions."""
     data = columns(WORKLOAD, context.sizes.window)
     fill(ready.log, ready.input, arrow_messages(data))
     with measured(ready) as running:
         context.say("services started, together, without transactions; filling the window")
         running.tap.until(len(data), running.tend)
-        bars = LatencyBars("together, no transactions: ", rate / 2, at_most(10), at_most(40))
-        yield from _latency(context, running, data, bars)
+        busy = _latencies(context, running, data, BUSY_RATE)
+    bars = replace(TOGETHER_BARS, way=ready.way, echo=OF_ONE_PROCESS_WITHOUT)
+    yield from _beside_echo(context, ready, data, busy, bars)
 
 
 def _json(context: Context, ready: PreparedQuery) -> Iterator[Measurement]:
@@ -203,25 +203,55 @@ def _usage(found: Throughput, packing: str) -> Iterator[Measurement]:
     )
 
 
-def _latency(context: Context, running: MeasuredServices, data: Columns, bars: LatencyBars) -> Iterator[Measurement]:
-    sizes, ready, tap = context.sizes, running.prepared, running.tap
-    context.say(f"{bars.rate:,.0f} tuples/s for {sizes.settle_s + sizes.latency_s:.0f} s")
-    rows = max(round(bars.rate * INTERVAL_S), 1)
-    count = round((sizes.settle_s + sizes.latency_s) / INTERVAL_S)
-    repeated = Columns(np.resize(data.a, rows * count), np.resize(data.b, rows * count))
-    messages = list(arrow_messages(repeated, rows))
+def _latencies(context: Context, running: MeasuredServices, data: Columns, rate: float) -> F64:
+    """Milliseconds of each tuple at a rate in tuples a second, float64 (n,), once they have settled."""
+    tap = running.tap
+    context.say(f"{rate:,.0f} tuples/s for {context.sizes.settle_s + context.sizes.latency_s:.0f} s")
+    messages = _paced(context, data, rate)
     tap.forget()
-    wanted = tap.tuples + rows * count
-    with PacedProducer(ready.log.writer(), ready.input, messages) as producer:
+    wanted = tap.tuples + len(messages) * _rows_of(rate)
+    with PacedProducer(running.prepared.log.writer(), running.prepared.input, messages) as producer:
         tap.until(wanted, lambda: _tend(running, producer))
-        began_ms = (producer.began_s + sizes.settle_s) * 1000
+    began_ms = (producer.began_s + context.sizes.settle_s) * 1000
     settled = np.concatenate(tap.produced_ms) >= began_ms
-    latencies = np.concatenate(tap.latencies_ms)[settled]
-    rate = f"{rows / INTERVAL_S:,.0f} tuples/s"
-    note = f"at {rate} in messages of {rows}; {len(latencies):,} tuples"
-    for percent, bar in ((50, bars.p50), (99, bars.p99), (100, None)):
-        name = f"{bars.prefix}latency p{percent} at {rate}"
-        yield Measurement(name, float(np.percentile(latencies, percent)), "ms", bar, note)
+    return np.concatenate(tap.latencies_ms)[settled]
+
+
+def _rows_of(rate: float) -> int:
+    """Rows of a message of a paced stream."""
+    return max(round(rate * INTERVAL_S), 1)
+
+
+def _paced(context: Context, data: Columns, rate: float) -> list[bytes]:
+    """The messages of a paced stream."""
+    sizes, rows = context.sizes, _rows_of(rate)
+    count = rows * round((sizes.settle_s + sizes.latency_s) / INTERVAL_S)
+    return list(arrow_messages(Columns(np.resize(data.a, count), np.resize(data.b, count)), rows))
+
+
+def _beside_echo(
+    context: Context, ready: PreparedQuery, data: Columns, found: F64, bars: ServiceBars
+) -> Iterator[Measurement]:
+    """Latencies at the busy rate against those of an echo of the same messages on the same broker."""
+    name = ready.plan.query.name
+    context.say(f"{name}: the same messages through an echo")
+    messages, settled = _paced(context, data, BUSY_RATE), round(context.sizes.settle_s / INTERVAL_S)
+    floor = echo_latencies(ready.cluster, name, bars.echo, messages, settled)
+    prefix = bars.way.packing if bars.way.transactions else f"{bars.way.packing}, no transactions"
+    yield from _percentiles(f"{prefix}: latency", BUSY_RATE, found)
+    yield from _percentiles(f"{prefix}: echo", BUSY_RATE, floor)
+    ratio = float(np.percentile(found, 99) / np.percentile(floor, 99))
+    through = f"{sum(bars.echo.processes)} topics, {len(bars.echo.processes)} processes"
+    yield Measurement(f"{prefix}: latency p99 / an echo's", ratio, "times", bars.of_echo, f"through {through}")
+
+
+def _percentiles(name: str, rate: float, found: F64, p99: Bar | None = None) -> Iterator[Measurement]:
+    note = f"in messages of {_rows_of(rate)} tuples"
+    for percent in (50, 99, 100):
+        value = float(np.percentile(found, percent))
+        yield Measurement(
+            f"{name} p{percent} at {rate:,.0f} tuples/s", value, "ms", p99 if percent == 99 else None, note
+        )
 
 
 def _tend(running: MeasuredServices, producer: PacedProducer) -> None:

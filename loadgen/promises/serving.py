@@ -35,6 +35,7 @@ class Way:
 
     packing: str = APART
     transactions: bool = True
+    results: str = "frames"
 
 
 PLAIN = Way()
@@ -48,6 +49,7 @@ class PreparedQuery:
     cluster: LocalCluster
     log: KafkaLog
     input: LogPartition
+    way: Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +98,18 @@ def prepared(
         query_file,
         WORKERS,
         packing=way.packing,
-        settings={"credits_frames": str(sizes.credits_frames), "transactions": str(way.transactions)},
+        settings={
+            "credits_frames": str(sizes.credits_frames),
+            "transactions": str(way.transactions),
+            "results_format": way.results,
+        },
         input_topics={"rows": topic},
         logs=folder / f"{name}-logs",
     )
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
     try:
         make_topics(plan, cluster.servers)
-        yield PreparedQuery(plan, cluster, log, LogPartition(topic, 0))
+        yield PreparedQuery(plan, cluster, log, LogPartition(topic, 0), way)
     finally:
         log.close()
 

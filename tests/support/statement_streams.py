@@ -10,11 +10,11 @@ import pyarrow as pa
 import yaml
 
 import spojoin
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.embedded.writers import result_schema
 from spojoin.query.load import parse_query
 from spojoin.query.schema import arrow_schema
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 from spojoin.wire.codec import decode, encode
 from tests.support.statement_draw import DrawnStatement
 from tests.support.statement_oracle import Expected

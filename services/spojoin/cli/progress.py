@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from spojoin.embedded.compiling import compiling_shown
+
 if TYPE_CHECKING:
     from spojoin.embedded.run import RunProgress
 
@@ -25,7 +27,7 @@ def run_progress(name: str, *, is_quiet: bool, has_bar: bool = True) -> Iterator
     has_bar: whether a terminal shows it; elsewhere one line says that kernels are compiled, if that takes long
     """
     if is_quiet or not (has_bar and sys.stderr.isatty()):
-        with nullcontext() if is_quiet else _compiling_shown(_said_once()):
+        with nullcontext() if is_quiet else compiling_shown(_said_once()):
             yield lambda _: None
         return
     from rich.console import Console  # noqa: PLC0415  (as the commands: what isn't shown isn't imported)
@@ -43,7 +45,7 @@ def run_progress(name: str, *, is_quiet: bool, has_bar: bool = True) -> Iterator
             figures += f"  {run.rejected:,} rejected" if run.rejected else ""
             bar.update(task, completed=run.fraction, figures=figures)
 
-        with _compiling_shown(lambda: bar.update(task, figures=COMPILING)):
+        with compiling_shown(lambda: bar.update(task, figures=COMPILING)):
             yield show
 
 
@@ -60,19 +62,3 @@ def _said_once() -> Callable[[], None]:
             is_said = True
 
     return say
-
-
-@contextmanager
-def _compiling_shown(show: Callable[[], object]) -> Iterator[None]:
-    """Within the block `show` is called whenever a kernel begins to be compiled."""
-    from numba.core.event import Event, Listener, install_listener  # noqa: PLC0415  (the run imports numba in any case)
-
-    class Shown(Listener):
-        def on_start(self, event: Event) -> None:
-            show()
-
-        def on_end(self, event: Event) -> None:
-            """The figures of the next batch take its place."""
-
-    with install_listener("numba:compile", Shown()):
-        yield

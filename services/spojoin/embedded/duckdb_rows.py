@@ -21,6 +21,26 @@ from spojoin.query.engine_check import with_names_quoted
 BATCH_ROWS = 1 << 16
 
 
+def spilling_connection(threads: int | None) -> duckdb.DuckDBPyConnection:
+    """A connection in UTC that spills beyond its memory, and reaches neither other files nor networks.
+
+    threads: how many it may use, None for one for each core
+    """
+    spilled = Path(tempfile.gettempdir()) / f"spojoin-{secrets.token_hex(4)}.spilled"
+    config: dict[str, str | bool | int] = {"python_enable_replacements": False, "autoload_known_extensions": False}
+    config |= {"threads": threads} if threads else {}
+    connection = duckdb.connect(config={**config, "temp_directory": str(spilled)})
+    for setting in ("TimeZone='UTC'", "enable_external_access=false", "lock_configuration=true"):
+        connection.execute(f"SET {setting}")
+    return connection
+
+
+def record_batches(relation: duckdb.DuckDBPyRelation) -> Iterator[pa.RecordBatch]:
+    """The rows of a relation, made while they are read."""
+    made = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch  # by DuckDB's version
+    yield from made(BATCH_ROWS)
+
+
 class DuckdbRows(ArrowRows):
     """The rows of a statement over relations by name. Raises QueryError where DuckDB can't read or bind it."""
 
@@ -34,9 +54,7 @@ class DuckdbRows(ArrowRows):
         """The rows, batch by batch. Raises what the relations raise, and BadData where a value can't be computed."""
         connection = self._opened()
         try:
-            relation = connection.sql(self.sql)
-            made = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch  # by DuckDB's version
-            for batch in made(BATCH_ROWS):
+            for batch in record_batches(connection.sql(self.sql)):
                 is_told_apart = batch.schema.names == self.schema.names
                 yield batch if is_told_apart else batch.rename_columns(self.schema.names)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
@@ -58,14 +76,8 @@ class DuckdbRows(ArrowRows):
                 raise QueryError(f"sql: {sentence(error)}") from error
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
-        """A connection with the relations, in UTC."""
-        spilled = Path(tempfile.gettempdir()) / f"spojoin-{secrets.token_hex(4)}.spilled"
-        config = {"python_enable_replacements": False, "autoload_known_extensions": False} | (
-            {"threads": self._threads} if self._threads else {}
-        )
-        connection = duckdb.connect(config={**config, "temp_directory": str(spilled)})
-        for setting in ("TimeZone='UTC'", "enable_external_access=false", "lock_configuration=true"):
-            connection.execute(f"SET {setting}")
+        """A connection with the relations."""
+        connection = spilling_connection(self._threads)
         for name, rows in self.relations.items():
             connection.register(name, rows)
         return connection

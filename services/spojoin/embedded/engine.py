@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spojoin.embedded.accounts import Accounts, NoAccounts
 from spojoin.embedded.own import by_batches
-from spojoin.embedded.table_rows import table_rows
+from spojoin.embedded.taken_rows import stream_rows, table_rows
 from spojoin.errors import BadData
 from spojoin.model import Query
 from spojoin.protocol.generations import Beginning
@@ -26,18 +26,14 @@ from spojoin.protocol.machine import START, Action, Emit, Machine, TableRows
 from spojoin.protocol.parts import MUTABLE_PART
 from spojoin.protocol.topology import Topic
 from spojoin.published.machines import evaluation
-from spojoin.query.extract import extract
 from spojoin.query.payload import no_payload
 from spojoin.roles.predictor.machine import PredictorMachine
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 from spojoin.roles.router.machine import FROM_NOTHING, RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.threads import Lane, Threads
 from spojoin.wire.keys import NO_KEYS
 from spojoin.wire.records import DeadLetter, Frame, Part, Record, Result, Rows
-
-#: Credits bound what is in flight between processes; here nothing is.
-UNLIMITED = 2**62
 
 #: An event time that no tuple reaches: a stream that has ended promises silence up to it.
 SILENCE_US = 2**62
@@ -177,7 +173,11 @@ class Engine:
         places: the positions that are the rows' keys where no column is, if they aren't those of what was fed
         """
         number = self._number(stream)
-        rows = self._rows(number, batch, malformed or {}, places)
+        yield from self.take(number, stream_rows(self.query, number, batch, self._fed[number], malformed or {}, places))
+
+    def take(self, number: int, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """As `feed`, of rows that are coded already."""
+        self._fed[number] = rows.next_offset
         yield from self._run(self._router.on_rows(number, 0, rows), LANES_AHEAD)
 
     def load(
@@ -191,7 +191,10 @@ class Engine:
         rows = table_rows(self.query, table, named, malformed)
         for letter in rows.dead:
             self._reject(letter)
-        rows = replace(rows, dead=[])
+        yield from self.take_table(replace(rows, dead=[]))
+
+    def take_table(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """As `load`, of rows that are coded already."""
         self._versions += 1
         yield from self.flush()  # a version that is still on its way would let the rows fed next pass
         yield from self._run(self._router.on_table(TableRows(rows, self._versions)), LANES_AHEAD)
@@ -248,28 +251,6 @@ class Engine:
                 raise BadData(f"stream {stream!r} is not in the query; it has {', '.join(names)}")
             return names.index(stream)
         return stream
-
-    def _rows(
-        self, stream: int, batch: pa.RecordBatch, malformed: Mapping[int, str], places: NDArray[np.int64] | None
-    ) -> Rows:
-        found = extract(self._inputs[stream], batch, self.query.needs_time, stream, malformed)
-        first = self._fed[stream]
-        self._fed[stream] += batch.num_rows
-        positions = found.kept + first
-        dead = [DeadLetter(stream, 0, first + r.row, 0, r.reason, r.detail, b"") for r in found.refused]
-        return Rows(
-            offsets=positions,
-            rows=np.zeros(len(positions), np.int64),
-            next_offset=self._fed[stream],
-            codes=found.codes,
-            times_us=found.times_us,
-            keys=pa.array(positions if places is None else places[found.kept]) if found.keys is None else found.keys,
-            produced_ms=np.zeros(len(positions), np.int64),
-            dead=dead,
-            payload=found.payload,
-            members=found.members,
-            joins=found.joins,
-        )
 
     def _run(self, actions: Iterator[Action], ahead: int = 0) -> Iterator[pa.RecordBatch]:
         """Carry out actions, and all that follows from them but for `ahead` records that may wait in lanes."""

@@ -7,7 +7,14 @@ import io
 from rich.console import Console
 
 from spojoin.embedded.around import Around
+from spojoin.embedded.table_join import may_be_joined
+from spojoin.embedded.table_pairs import COMPARED_MAX, PARTNERS_MAX
 from spojoin.explain.plan import explain, render
+
+_BY_DUCKDB = (
+    f"DuckDB finds the pairs by a hash join or an inequality join while rows have at most {PARTNERS_MAX} partners in "
+    f"the mean, among at most {COMPARED_MAX} rows of equal keys; from then on the index does."
+)
 
 
 def show_plan(statement: Around, console: Console) -> None:
@@ -16,6 +23,8 @@ def show_plan(statement: Around, console: Console) -> None:
         if not statement.is_alone:
             console.print(f"[bold]{name}[/], run by spojoin:", highlight=False)
         render(explain(join.query), console, is_served=False)
+        if may_be_joined(join.query):
+            console.print(_BY_DUCKDB, highlight=False)
     if not statement.is_alone:
         console.print("run by DuckDB:", highlight=False)
         console.print(f"  {statement.sql}", highlight=False, markup=False)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spojoin.embedded.engine import Engine
 from spojoin.embedded.inputs import InputFile, balanced
 from spojoin.embedded.one_batch import one_batch
 from spojoin.errors import BadData
 
+if TYPE_CHECKING:
+    from spojoin.embedded.engine import Engine
+    from spojoin.embedded.table_join import TableJoin
+
 
 def fed(
-    engine: Engine, files: Sequence[InputFile], *, refuses: bool = True
+    engine: Engine | TableJoin, files: Sequence[InputFile], *, refuses: bool = True
 ) -> Iterator[tuple[InputFile, Iterator[pa.RecordBatch]]]:
     """Each step of a run: the file that was read, and what it gives; exhaust that before the next step.
 

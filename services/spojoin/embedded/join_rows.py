@@ -11,7 +11,7 @@ from spojoin.embedded.arrow_rows import ArrowRows
 from spojoin.embedded.fed_files import fed
 from spojoin.embedded.inputs import is_sorted, may_be_sorted, open_inputs
 from spojoin.embedded.refused import RefusedRows
-from spojoin.embedded.run import engine_for
+from spojoin.embedded.run import joiner_for
 from spojoin.embedded.statements import BareStatement
 from spojoin.embedded.writers import result_schema
 
@@ -30,7 +30,7 @@ class JoinRows(ArrowRows):
         sources = self._found.sources
         inputs = open_inputs(query, sources, sorts=may_be_sorted(query) and not is_sorted(query, sources))
         refused = RefusedRows(inputs, self.rejects.begin())
-        with closing(engine_for(query, threads=self._threads)) as engine:
+        with closing(joiner_for(query, threads=self._threads)) as engine:
             try:
                 for _, found in fed(engine, inputs):
                     yield from found

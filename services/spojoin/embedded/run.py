@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from spojoin.embedded.arrow_rows import ArrowRows
 from spojoin.embedded.behind import WriterBehind
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.compiling import tell_of_compiling
 from spojoin.embedded.fed_files import fed
 from spojoin.embedded.inputs import InputFile, check_names, is_sorted, may_be_sorted, open_inputs
 from spojoin.embedded.kafka_only import check_without_kafka
@@ -24,13 +25,17 @@ from spojoin.embedded.reasons import LATE
 from spojoin.embedded.refused import RefusedRows
 from spojoin.embedded.rejects import RejectsWriter
 from spojoin.embedded.run_files import RunFiles
+from spojoin.embedded.table_join import TableJoin, may_be_joined
 from spojoin.embedded.table_writer import TableWriter
 from spojoin.embedded.whole_or_nothing import WholeOrNothing
 from spojoin.embedded.writers import open_writer, report_bytes, result_schema
 from spojoin.errors import ConfigurationError
 from spojoin.model import ALL_ROWS, Order, Query
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 from spojoin.threads import cores
+
+if TYPE_CHECKING:
+    from spojoin.embedded.engine import Engine
 
 
 class RunProgress(NamedTuple):
@@ -70,7 +75,7 @@ def run(
 
     def once(*, sorts: bool) -> dict[str, object]:
         inputs = open_inputs(query, files.inputs, sorts=sorts)
-        with Outputs() as outputs, closing(engine_for(query, workers, threads, accounts=True)) as engine:
+        with Outputs() as outputs, closing(joiner_for(query, workers, threads, accounts=True)) as engine:
             join = _Joining(query, inputs, engine, progress, files.inputs.values())
             join.refuses, join.breaks_off = files.is_statement, may_sort and not asks_first and not sorts
             report = _joined(join, _Sinks(outputs, files), around)
@@ -122,7 +127,7 @@ class _Joining(ArrowRows):
         self,
         query: Query,
         files: Sequence[InputFile],
-        engine: Engine,
+        engine: Engine | TableJoin,
         progress: Callable[[RunProgress], None],
         sources: Iterable[object],
     ) -> None:
@@ -185,6 +190,14 @@ def _joined(join: _Joining, sinks: _Sinks, around: Callable[[ArrowRows], ArrowRo
 FRAMES = {"frame_tuples": 8_192, "batch_tuples": 8_192, "handover_frames": 1}
 
 
+def joiner_for(
+    query: Query, workers: int | None = None, threads: int | None = None, *, accounts: bool = False
+) -> Engine | TableJoin:
+    """What joins inputs that end, each read once: DuckDB where that is the better way, else an engine as below."""
+    engine = partial(engine_for, query, workers, threads, accounts=accounts)
+    return TableJoin(query, threads or cores(), engine) if workers is None and may_be_joined(query) else engine()
+
+
 def engine_for(
     query: Query, workers: int | None = None, threads: int | None = None, *, accounts: bool = False
 ) -> Engine:
@@ -195,6 +208,9 @@ def engine_for(
 
     Raises ConfigurationError where the query's rows can only come from Kafka.
     """
+    from spojoin.embedded.engine import Engine  # noqa: PLC0415  (loads compiled kernels, which a table join needs not)
+
+    tell_of_compiling()
     check_without_kafka(query)
     workers = workers or query.layout.workers or 1
     return Engine(query, sizes_for(workers), threads=threads or cores(), accounts=accounts)
@@ -221,7 +237,7 @@ def with_an_order(query: Query) -> Query:
     return dataclasses.replace(query, order=Order.EVENT_TIME)
 
 
-def _progress(files: Sequence[InputFile], engine: Engine) -> RunProgress:
+def _progress(files: Sequence[InputFile], engine: Engine | TableJoin) -> RunProgress:
     fraction = sum(file.reader.fraction for file in files) / len(files)
     return RunProgress(fraction, engine.tuples, engine.matches, sum(engine.rejected.values()))
 

@@ -12,7 +12,7 @@ from spojoin.embedded.file_reader import Reader
 from spojoin.embedded.inputs import InputFile
 from spojoin.embedded.patterns import files_of
 from spojoin.embedded.readers import open_reader
-from spojoin.embedded.table_rows import table_rows
+from spojoin.embedded.taken_rows import table_rows
 from spojoin.model import Query
 from spojoin.protocol.machine import TableRows
 from spojoin.query.schema import arrow_schema

@@ -14,12 +14,12 @@ from multiprocessing import get_context
 import numpy as np
 import pyarrow as pa
 
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.kernels.common_slice import count_common, sum_common
 from spojoin.model import DEFAULT_LAYOUT, Query
 from spojoin.published.layouts.catalog import LAYOUTS
 from spojoin.query.load import parse_query
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 from spojoin.roles.router.parse import positions_as_keys
 from spojoin.wire.codec import decode, encode
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spojoin.kernels.bounds import LEAST
 from spojoin.kernels.codes import fold_doubles
 from spojoin.model import Domain, KeyColumn, Rounding
 from spojoin.query.field import BELOW_US, F64, I64, INT64_MAX, INT64_MIN, Mask
@@ -84,12 +83,12 @@ def _integer_for(value: float, scale: int, rounding: Rounding) -> int | None:
 
 
 def codes_of_exact(values: I64, scale: int) -> I64:
-    """The codes int64 (n,) of the doubles that equal integers (n,) over 10**scale, or LEAST, which is no double's."""
+    """The codes int64 (n,) of the doubles that equal integers (n,) over 10**scale; no double has INT64_MIN."""
     distinct, places = np.unique(values, return_inverse=True)
     exact = [Fraction(value, 10**scale) for value in distinct.tolist()]
     doubles = np.array([float(each) for each in exact], np.float64)
     has_none = np.array([Fraction(float(each)) != each for each in exact], np.bool_)
-    return np.where(has_none, LEAST, fold_doubles(doubles))[places]
+    return np.where(has_none, INT64_MIN, fold_doubles(doubles))[places]
 
 
 def _down(exact: Fraction | None, is_above: bool, *, strict: bool) -> int:

@@ -21,6 +21,7 @@ from spojoin.published.layouts.handshake import HandshakeChain
 from spojoin.published.methods.machine import MethodMachine
 from spojoin.published.methods.registry import SIDES
 from spojoin.query.payload import no_payload
+from spojoin.roles.router.config import UNLIMITED
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.simulate.messages import Source
@@ -33,7 +34,6 @@ from spojoin.wire.records import Frame, Part, Record, Result, Rows
 
 #: Promises that no input brings any more rows.
 SILENCE_US = 2**62
-UNLIMITED = 2**62
 
 
 def run_method(seed: int, method: Method, draw_one: Callable[[int], Scenario] = draw) -> Failure | None:

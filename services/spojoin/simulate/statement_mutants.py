@@ -23,7 +23,8 @@ from spojoin.roles.router.names import Names
 from spojoin.roles.router.queue import Origins
 from spojoin.roles.router.slicing import Slicer, Taken
 from spojoin.roles.sink.history import HeldRows, History
-from spojoin.roles.sink.pairs import PairProgram, Residual, SeqPairs
+from spojoin.roles.sink.pairs import PairProgram, SeqPairs
+from spojoin.roles.sink.residual import Residual
 from spojoin.simulate.mutants import Mutant, Patches, planted
 from spojoin.wire.records import I64, U8, Matches
 

@@ -60,8 +60,8 @@ ALLOWED = _table("""
         telemetry wire
     loadgen.demo: loadgen.check loadgen.errors loadgen.load cli embedded local ports protocol query spark wire
     loadgen.engines: loadgen.errors loadgen.machine cli embedded local published query version
-    loadgen.promises: loadgen.errors loadgen.load loadgen.machine cli embedded index kernels local ports
-        protocol query roles.router spark threads wire
+    loadgen.promises: loadgen.errors loadgen.load loadgen.machine cli client embedded index kernels local ports
+        protocol query roles.router runtime spark threads wire
     loadgen.papers: loadgen.errors loadgen.load loadgen.machine loadgen.promises cli embedded kernels local
         ports protocol published query roles.router wire
     loadgen.__main__: loadgen loadgen.chaos loadgen.check loadgen.demo loadgen.engines loadgen.errors

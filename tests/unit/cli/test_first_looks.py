@@ -13,6 +13,7 @@ import spojoin
 from spojoin.cli import progress
 from spojoin.cli.main import app
 from spojoin.embedded import warm_up
+from spojoin.embedded.compiling import compiling_shown, tell_of_compiling
 
 
 def test_the_package_is_a_command():
@@ -41,7 +42,8 @@ def test_warm_up_compiles_all(monkeypatch):
 
 def test_progress_says_that_something_is_compiled():
     shown = []
-    with progress._compiling_shown(lambda: shown.append(True)):
+    tell_of_compiling()
+    with compiling_shown(lambda: shown.append(True)):
         compiled = numba.njit(lambda x: x + 1)
         assert not shown
         assert compiled(1) == 2

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.query.load import parse_query
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 
 STREAMS = ("a", "b")
 METHODS = ("spo", "scan", "hash", "bplus_sets", "css_bits", "chain_ib", "pim_tree", "spo_paper", "sta")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from spojoin.embedded.behind import WriterBehind
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.embedded.library import Join
 from spojoin.embedded.writers import TableWriter
 from spojoin.errors import ConfigurationError
@@ -24,7 +24,7 @@ from spojoin.protocol.parts import MUTABLE_PART
 from spojoin.query.load import parse_query
 from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.threads import Lane, Threads, cores
 from spojoin.wire.records import Part

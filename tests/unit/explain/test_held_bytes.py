@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.explain.footprint import SetupSizes, expected_state, held_bytes, open_bytes, windows_held
 from spojoin.explain.held_rows import TEXT_MEAN_BYTES
 from spojoin.query.load import parse_query
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 
 WINDOW = 40_000
 WITHIN = 1.3

@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.embedded.statements import StatementOptions, statement_of_streams
 from spojoin.query.column_types import parse_type
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 from tests.support.asking_statements import COLUMNS, draw, draw_bound, table_of
 from tests.support.full_statements import draw_full
 

@@ -7,14 +7,14 @@ import pyarrow as pa
 import pytest
 
 import spojoin
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.embedded.run import run
 from spojoin.embedded.run_files import RunFiles, table_files
 from spojoin.embedded.statements import StatementOptions, statement_of_streams
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.query.column_types import parse_type
 from spojoin.query.load import parse_query
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 from tests.support.asking_statements import COLUMNS, table_of
 from tests.support.table_statements import draw, stretches
 

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from prometheus_client import generate_latest
 
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.ports.shared_state import Completeness, key
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import Role
 from spojoin.query.load import parse_query
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 from spojoin.telemetry.gauges import MachineGauges, WindowGauges
 from spojoin.telemetry.metrics import Metrics, value_of
 from spojoin.wire.records import Frame

@@ -13,6 +13,9 @@ MUTABLE_TUPLES_MAX = 65_534
 #: A batch has to be sorted, matched and sent before the frame that hands it over.
 HANDOVER_FRAMES = 2
 
+#: Credits of a router in one process with all others, where nothing is in flight.
+UNLIMITED = 2**62
+
 
 @dataclass(frozen=True, slots=True)
 class RouterConfig:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from spojoin.kernels.segments import before
 from spojoin.protocol.parts import probe_range
-from spojoin.roles.sink.pairs import NO_ROW, with_partners
+from spojoin.roles.sink.pairs import NO_ROW
+from spojoin.roles.sink.residual import with_partners
 from spojoin.wire.records import I64, NO_OWN, Closing, Matches
 from spojoin.wire.sums import Sums, added
 

@@ -45,7 +45,7 @@ class LeftAnswers:
         """The pairs of which WHERE is true, where it is behind the choice."""
         if self._where is None or not len(pairs.left):
             return pairs
-        kept = _are_true(self._where.run(pairs)[0])
+        kept = self._where.are_true(pairs)
         return SeqPairs(pairs.left[kept], pairs.right[kept], pairs.histories)
 
     def _chosen(self, found: ClosedRows, histories: Sequence[History]) -> tuple[I64, I64]:
@@ -106,11 +106,6 @@ def _equal_first(keys: list[list[np.ndarray]], order: I64, offsets: I64, lengths
     return found
 
 
-def _are_true(holds: pa.Array) -> np.ndarray:
-    found: np.ndarray = np.asarray(holds.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
-    return found
-
-
 def _sortable(values: pa.Array, is_descending: bool, nulls_first: bool) -> list[np.ndarray]:
     """Columns that NumPy sorts as SQL sorts the values, most significant first: NULLs apart, NaN the greatest."""
     nulls = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
@@ -134,7 +129,7 @@ class LeftGroups:
         pairs = SeqPairs(found.seqs, np.full(len(found.seqs), NO_ROW, np.int64), histories, columns)
         if self._having is None or not len(found.seqs):
             return pairs, found.seqs
-        kept = _are_true(self._having.run(pairs)[0])
+        kept = self._having.are_true(pairs)
         columns = {name: values.filter(pa.array(kept)) for name, values in columns.items()}
         seqs = found.seqs[kept]
         return SeqPairs(seqs, np.full(len(seqs), NO_ROW, np.int64), histories, columns), seqs

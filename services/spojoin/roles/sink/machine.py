@@ -28,7 +28,8 @@ from spojoin.roles.sink.closed_rows import NO_ROWS, ClosedRows, closed_rows, wit
 from spojoin.roles.sink.full_answers import FullAnswers
 from spojoin.roles.sink.history import HeldRows, History
 from spojoin.roles.sink.left_answers import LeftAnswers
-from spojoin.roles.sink.pairs import Answers, Each, Projection, Residual, SeqPairs, in_turn
+from spojoin.roles.sink.pairs import Answers, Each, Projection, SeqPairs, in_turn
+from spojoin.roles.sink.residual import Residual
 from spojoin.roles.sink.restating import Restating
 from spojoin.roles.sink.rows import (
     answered_only,

@@ -1,10 +1,11 @@
-"""Expressions of both sides, evaluated for many pairs at once: residual conditions and the select list."""
+"""Expressions of both sides, evaluated for many pairs at once, and the select list."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +14,8 @@ from numpy.typing import NDArray
 
 from spojoin.expressions.pairs import PairExpressions
 from spojoin.expressions.types import select_schema, value_type
-from spojoin.kernels.segments import before, marked_each
 from spojoin.model import AGGREGATE, TRACE, PairExpression, Query, Use
-from spojoin.roles.sink.history import History
-from spojoin.wire.records import I64, Matches
+from spojoin.wire.records import I64
 
 #: In place of a row's seq: there is none, and its columns are NULL.
 NO_ROW = -1
@@ -29,6 +28,13 @@ Each = Callable[[Sequence[Callable[[], pa.Array]]], list[pa.Array]]
 def in_turn(tasks: Sequence[Callable[[], pa.Array]]) -> list[pa.Array]:
     """The results of functions, called one after the other."""
     return [task() for task in tasks]
+
+
+class HeldColumns(Protocol):
+    """Where the rows of one side are held, by seq."""
+
+    def gathers(self, names: Sequence[str], seqs: I64) -> list[Callable[[], pa.Array]]:
+        """One function a column, which gives the values of n rows by their seqs, int64 (n,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +56,7 @@ class SeqPairs:
 
     left: I64
     right: I64
-    histories: Sequence[History]
+    histories: Sequence[HeldColumns]
     aggregates: Mapping[str, pa.Array] = field(default_factory=dict)
 
     def columns(self, uses: Sequence[Use], each: Each = in_turn) -> dict[Use, pa.Array]:
@@ -114,35 +120,21 @@ class PairProgram:
         """One array an expression, n values each."""
         return self._expressions.values(pairs.columns(self._expressions.uses), len(pairs.left))
 
+    def are_true(self, pairs: SeqPairs) -> NDArray[np.bool_]:
+        """Of which pairs the first expression, a condition, is true, (n,)."""
+        holds = self.run(pairs)[0].cast(pa.bool_()).fill_null(False)
+        return np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
 
-class Residual:
-    """Filters pairs by the conditions that no index answers.
+
+def residual_program(query: Query) -> PairProgram:
+    """All residual conditions of a query as one.
 
     In a FULL JOIN a pair is judged for its left row and for its right one: no clock may judge it (P10).
     """
-
-    def __init__(self, query: Query) -> None:
-        sql = " AND ".join(f"({each.sql})" for each in query.residuals)
-        uses = tuple(dict.fromkeys(use for each in query.residuals for use in each.uses))
-        kind, text = query.residuals[0].type, " AND ".join(each.text for each in query.residuals)
-        self.program = PairProgram([PairExpression(sql, uses, kind, text)], is_timed=not query.both_ask)
-
-    def filtered(self, matches: Matches, probes: I64, *, as_left: bool, histories: Sequence[History]) -> Matches:
-        """The matches of one direction of which the conditions are true; probes: int64 (m,), their seqs."""
-        assert matches.offsets is not None, "pairs are listed to be filtered"
-        assert matches.partners is not None, "pairs are listed to be filtered"
-        own = np.repeat(probes, np.diff(matches.offsets))
-        left, right = (own, matches.partners) if as_left else (matches.partners, own)
-        holds = self.program.run(SeqPairs(left, right, histories))[0].cast(pa.bool_()).fill_null(False)
-        return with_partners(matches, np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_))
-
-
-def with_partners(matches: Matches, kept: NDArray[np.bool_]) -> Matches:
-    """Matches with those of their partners, which are listed, that a mask keeps."""
-    assert matches.offsets is not None, "pairs are listed to be filtered"
-    assert matches.partners is not None, "pairs are listed to be filtered"
-    lengths = marked_each(kept, matches.offsets)
-    return Matches(lengths, before(lengths), matches.partners[kept])
+    sql = " AND ".join(f"({each.sql})" for each in query.residuals)
+    uses = tuple(dict.fromkeys(use for each in query.residuals for use in each.uses))
+    kind, text = query.residuals[0].type, " AND ".join(each.text for each in query.residuals)
+    return PairProgram([PairExpression(sql, uses, kind, text)], is_timed=not query.both_ask)
 
 
 class Projection:

@@ -6,13 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spojoin.embedded.engine import UNLIMITED
 from spojoin.kernels.spread import spread
 from spojoin.protocol.machine import START, Emit
 from spojoin.protocol.topology import Topic
 from spojoin.published.layouts.calibration import KEYS_TOLD, frequencies
 from spojoin.query.load import parse_query
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.wire.records import FREQUENCY_BUCKETS, Frame, Rows
 

@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.model import DEFAULT_LAYOUT
 from spojoin.published.layouts.catalog import LAYOUTS, chosen_layout
 from spojoin.published.layouts.load import TUPLE_BYTES, imbalance
 from spojoin.published.methods.catalog import method
 from spojoin.query.load import parse_query
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 
 WORKERS, TUPLES, WINDOW = 4, 3_000, 400
 QUERY = parse_query(

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.protocol.topology import Topic
 from spojoin.published.layouts.own_loads import pairs_between
 from spojoin.query.load import parse_query
 from spojoin.roles.mutable.machine import MutableMachine
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 from spojoin.wire.records import Batch, Frame
 
 WORKERS, TUPLES = 3, 700

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.published.layouts.catalog import chosen_layout
 from spojoin.published.layouts.load import imbalance
 from spojoin.query.load import parse_query
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 
 WORKERS, KEYS, TUPLES, CALIBRATION, WINDOW_MS = 8, 100, 60_000, 20_000, 5_000
 SEED = 11

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spojoin.embedded.engine import UNLIMITED, Engine
+from spojoin.embedded.engine import Engine
 from spojoin.query.load import parse_query
-from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
 
 SLIDE, BATCH = 20, 8
 QUERY = """

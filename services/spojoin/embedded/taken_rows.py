@@ -1,4 +1,4 @@
-"""The rows of a table in one batch, as a router takes them."""
+"""Rows in a batch as a router takes them: of a stream, or all of a table."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from spojoin.errors import BadData
 from spojoin.model import Query
@@ -33,6 +34,35 @@ def table_rows(query: Query, batch: pa.RecordBatch, named: str, malformed: Mappi
         keys=pa.array(places) if found.keys is None else found.keys,
         produced_ms=np.zeros(len(places), np.int64),
         dead=[DeadLetter(number, 0, each.row, 0, each.reason, each.detail, b"") for each in found.refused],
+        payload=found.payload,
+        members=found.members,
+        joins=found.joins,
+    )
+
+
+def stream_rows(
+    query: Query,
+    stream: int,
+    batch: pa.RecordBatch,
+    first: int,
+    malformed: Mapping[int, str],
+    places: NDArray[np.int64] | None = None,
+) -> Rows:
+    """The rows of a stream's input from position `first` on; malformed, places: as of `Engine.feed`."""
+    found = extract(query.inputs[stream], batch, query.needs_time, stream, malformed)
+    positions = found.kept + first
+    keys = found.keys
+    if keys is None:
+        keys = pa.array(positions if places is None else places[found.kept])
+    return Rows(
+        offsets=positions,
+        rows=np.zeros(len(positions), np.int64),
+        next_offset=first + batch.num_rows,
+        codes=found.codes,
+        times_us=found.times_us,
+        keys=keys,
+        produced_ms=np.zeros(len(positions), np.int64),
+        dead=[DeadLetter(stream, 0, first + r.row, 0, r.reason, r.detail, b"") for r in found.refused],
         payload=found.payload,
         members=found.members,
         joins=found.joins,

@@ -1,0 +1,143 @@
+"""The pairs of a stream's and a table's rows whose codes fulfil all conditions, found by DuckDB.
+
+It joins by hash where there is an equality, else by the inequality join of Khayyat et al. ("Lightning Fast and Space
+Efficient Inequality Joins", PVLDB 8, 2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from spojoin.embedded.duckdb_rows import record_batches, spilling_connection
+from spojoin.embedded.one_batch import one_batch
+from spojoin.errors import BadData
+from spojoin.expressions.engine import sentence
+from spojoin.model import ASKS_NOTHING, Direction, JoinKind, Op, Stream
+from spojoin.query.payload import assigned_slots, no_payload
+from spojoin.roles.sink.pairs import NO_ROW
+from spojoin.wire.records import I64, Rows
+
+#: The operators as SQL writes them. A band isn't among them: its bounds may be beyond 64 bits.
+SIGNS = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">=", Op.EQ: "=", Op.NE: "<>"}
+#: Tables of two sides whose product is at most this are joined without asking how many partners there are.
+SMALL = 1 << 24
+#: The most rows that a row may be compared with, and the most partners, in the mean: DuckDB compares rows with equal
+#: keys one by one, and sorts all pairs before it gives the first.
+COMPARED_MAX, PARTNERS_MAX = 64, 16
+#: How many rows tell the mean, few before many: with many partners even these take long.
+SAMPLES = (64, 4_096)
+
+
+class NumberedRows:
+    """Rows of one side by their numbers from 0, as `HeldColumns`. number: that of the stream in the query."""
+
+    def __init__(self, stream: Stream, number: int, parts: Sequence[Rows]) -> None:
+        nothing = no_payload(stream)
+        self.parts = parts
+        self._number = number
+        self._assigned = assigned_slots(stream)
+        self._payload = None if nothing is None else one_batch([p.payload for p in parts if p.payload], nothing.schema)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of codes and payload."""
+        codes = sum(column.nbytes for part in self.parts for column in part.codes)
+        return codes + (self._payload.nbytes if self._payload is not None else 0)
+
+    def gathers(self, names: Sequence[str], seqs: I64) -> list[Callable[[], pa.Array]]:
+        """One function a column, which gives the values of n rows by their numbers, int64 (n,)."""
+        assert self._payload is not None, "columns that results name travel with the rows"
+        places = pa.array(seqs)
+        return [partial(self._payload.column(name).take, places) for name in names]
+
+    def coded(self, *, keeps_all: bool) -> pa.Table:
+        """The numbers `n` and codes `k0`, `k1` ... of rows that may have partners.
+
+        keeps_all: of all that pass the filter; codes are NULL where a row has no partners in any case
+        """
+        joins = np.concatenate([self._joins_of(part) for part in self.parts])
+        passing = joins >> self._number & 1 == 1
+        joining = passing & (joins >> (ASKS_NOTHING + self._number) & 1 == 0)
+        numbers = np.flatnonzero(passing if keeps_all else joining)
+        hidden = None if joining[numbers].all() else ~joining[numbers]
+        columns = {"n": pa.array(numbers)}
+        for slot, codes in enumerate(zip(*(part.codes for part in self.parts), strict=True)):
+            columns[f"k{slot}"] = pa.array(np.concatenate(codes)[numbers], mask=hidden)
+        for each in self._assigned:
+            assert self._payload is not None, "values that are compared travel with the rows"
+            values = self._payload.column(each.column).take(columns["n"])
+            columns[f"k{each.slot}"] = values if hidden is None else pc.if_else(pa.array(hidden), None, values)
+        return pa.table(columns)
+
+    def _joins_of(self, part: Rows) -> NDArray[np.uint8]:
+        return np.full(len(part), 1 << self._number, np.uint8) if part.joins is None else part.joins
+
+
+class TablePairs:
+    """Finds pairs with the rows of a table, as `NumberedRows.coded` gives them. threads: how many DuckDB may use."""
+
+    def __init__(self, direction: Direction, table: pa.Table, threads: int) -> None:
+        self._conditions = " AND ".join(
+            f"r.k{each.target_slot} {SIGNS[each.op]} l.k{each.probe_slot}" for each in direction.predicates
+        )
+        self._equal = [(each.probe_slot, each.target_slot) for each in direction.predicates if each.op is Op.EQ]
+        self._rows = table.num_rows
+        self._connection = spilling_connection(threads)
+        self._connection.register("r", table)
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self._connection.close()
+
+    def of(self, left: pa.Table, join: JoinKind) -> Iterator[tuple[I64, I64]]:
+        """The numbers of left and right rows of all pairs, in their order; NO_ROW where a left one has no partner."""
+        self._connection.register("l", left)
+        sql = f"SELECT l.n, r.n AS m FROM l {join.value} JOIN r ON {self._conditions} ORDER BY l.n, r.n"
+        try:
+            for batch in record_batches(self._connection.sql(sql)):
+                lefts, rights = (column.fill_null(NO_ROW).to_numpy() for column in batch.columns)
+                yield lefts, rights
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            why = sentence(error) if isinstance(error, duckdb.Error) else error
+            raise BadData(f"the join with the table can't be made: {why}") from error
+
+    def are_few(self, left: pa.Table) -> bool:
+        """Whether left rows are compared with few rows of the table, and find few, as far as some of them tell."""
+        if left.num_rows * self._rows <= SMALL:
+            return True
+        return all(self._are_few_of(left.take(_spread(left.num_rows, count)), count) for count in SAMPLES)
+
+    def _are_few_of(self, sample: pa.Table, count: int) -> bool:
+        self._connection.register("s", sample)
+        if self._equal and self._compared() > COMPARED_MAX * count:
+            return False
+        found = f"SELECT count(*) FROM s AS l JOIN r ON {self._conditions}"
+        return self._counted(found) <= PARTNERS_MAX * count
+
+    def _compared(self) -> int:
+        """How many pairs of the sample's and the table's rows have equal keys."""
+        left, right = (_rows_by_key(*side) for side in zip(("s", "r"), zip(*self._equal, strict=True), strict=True))
+        using = ", ".join(f"e{number}" for number in range(len(self._equal)))
+        pairs = f"{left} AS a JOIN {right} AS b USING ({using})"
+        return self._counted(f"SELECT coalesce(sum(a.rows * b.rows), 0) FROM {pairs}")
+
+    def _counted(self, sql: str) -> int:
+        return int(self._connection.sql(sql).fetchall()[0][0])
+
+
+def _rows_by_key(name: str, slots: Sequence[int]) -> str:
+    """The number of rows for each key."""
+    keys = ", ".join(f"k{slot} AS e{number}" for number, slot in enumerate(slots))
+    return f"(SELECT {keys}, count(*) AS rows FROM {name} GROUP BY ALL)"
+
+
+def _spread(rows: int, count: int) -> pa.Array:
+    """The numbers of `count` rows of so many, evenly spread."""
+    return pa.array(np.linspace(0, rows - 1, min(rows, count)).astype(np.int64))
