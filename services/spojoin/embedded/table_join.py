@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spojoin.embedded.table_pairs import SIGNS, NumberedRows, TablePairs
+from spojoin.embedded.numbered_rows import SIGNS, NumberedRows
 from spojoin.embedded.taken_rows import stream_rows, table_rows
 from spojoin.model import JoinKind, LayoutChoice, Method, Op, Output, Query
 from spojoin.roles.sink.pairs import NO_ROW, Projection, SeqPairs, residual_program
@@ -21,6 +21,7 @@ from spojoin.wire.records import DeadLetter, Rows
 
 if TYPE_CHECKING:
     from spojoin.embedded.engine import Engine
+    from spojoin.embedded.table_pairs import TablePairs
 
 #: Rows of the stream that are joined at once.
 PIECE_ROWS = 1 << 20
@@ -98,6 +99,8 @@ class TableJoin:
         self, table: pa.RecordBatch, named: str, malformed: Mapping[int, str] | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Take all rows of the table, once, before other rows are fed; else as of `Engine`."""
+        from spojoin.embedded.table_pairs import TablePairs  # noqa: PLC0415  (few runs need DuckDB)
+
         rows = self._accepted(table_rows(self._query, table, named, malformed))
         self._table = NumberedRows(self._query.streams[1], 1, [rows])
         self._pairs = TablePairs(self._query.directions[0], self._table.coded(keeps_all=False), self.threads)

@@ -6,26 +6,20 @@ Efficient Inequality Joins", PVLDB 8, 2015).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from spojoin.embedded.duckdb_rows import record_batches, spilling_connection
-from spojoin.embedded.one_batch import one_batch
+from spojoin.embedded.numbered_rows import SIGNS
 from spojoin.errors import BadData
 from spojoin.expressions.engine import sentence
-from spojoin.model import ASKS_NOTHING, Direction, JoinKind, Op, Stream
-from spojoin.query.payload import assigned_slots, no_payload
+from spojoin.model import Direction, JoinKind, Op
 from spojoin.roles.sink.pairs import NO_ROW
-from spojoin.wire.records import I64, Rows
+from spojoin.wire.records import I64
 
-#: The operators as SQL writes them. A band isn't among them: its bounds may be beyond 64 bits.
-SIGNS = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">=", Op.EQ: "=", Op.NE: "<>"}
 #: Tables of two sides whose product is at most this are joined without asking how many partners there are.
 SMALL = 1 << 24
 #: The most rows that a row may be compared with, and the most partners, in the mean: DuckDB compares rows with equal
@@ -33,51 +27,6 @@ SMALL = 1 << 24
 COMPARED_MAX, PARTNERS_MAX = 64, 16
 #: How many rows tell the mean, few before many: with many partners even these take long.
 SAMPLES = (64, 4_096)
-
-
-class NumberedRows:
-    """Rows of one side by their numbers from 0, as `HeldColumns`. number: that of the stream in the query."""
-
-    def __init__(self, stream: Stream, number: int, parts: Sequence[Rows]) -> None:
-        nothing = no_payload(stream)
-        self.parts = parts
-        self._number = number
-        self._assigned = assigned_slots(stream)
-        self._payload = None if nothing is None else one_batch([p.payload for p in parts if p.payload], nothing.schema)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of codes and payload."""
-        codes = sum(column.nbytes for part in self.parts for column in part.codes)
-        return codes + (self._payload.nbytes if self._payload is not None else 0)
-
-    def gathers(self, names: Sequence[str], seqs: I64) -> list[Callable[[], pa.Array]]:
-        """One function a column, which gives the values of n rows by their numbers, int64 (n,)."""
-        assert self._payload is not None, "columns that results name travel with the rows"
-        places = pa.array(seqs)
-        return [partial(self._payload.column(name).take, places) for name in names]
-
-    def coded(self, *, keeps_all: bool) -> pa.Table:
-        """The numbers `n` and codes `k0`, `k1` ... of rows that may have partners.
-
-        keeps_all: of all that pass the filter; codes are NULL where a row has no partners in any case
-        """
-        joins = np.concatenate([self._joins_of(part) for part in self.parts])
-        passing = joins >> self._number & 1 == 1
-        joining = passing & (joins >> (ASKS_NOTHING + self._number) & 1 == 0)
-        numbers = np.flatnonzero(passing if keeps_all else joining)
-        hidden = None if joining[numbers].all() else ~joining[numbers]
-        columns = {"n": pa.array(numbers)}
-        for slot, codes in enumerate(zip(*(part.codes for part in self.parts), strict=True)):
-            columns[f"k{slot}"] = pa.array(np.concatenate(codes)[numbers], mask=hidden)
-        for each in self._assigned:
-            assert self._payload is not None, "values that are compared travel with the rows"
-            values = self._payload.column(each.column).take(columns["n"])
-            columns[f"k{each.slot}"] = values if hidden is None else pc.if_else(pa.array(hidden), None, values)
-        return pa.table(columns)
-
-    def _joins_of(self, part: Rows) -> NDArray[np.uint8]:
-        return np.full(len(part), 1 << self._number, np.uint8) if part.joins is None else part.joins
 
 
 class TablePairs:
