@@ -27,6 +27,8 @@ SMALL = 1 << 24
 COMPARED_MAX, PARTNERS_MAX = 64, 16
 #: How many rows tell the mean, few before many: with many partners even these take long.
 SAMPLES = (64, 4_096)
+#: Rows of a table, without an equality, that stand for all.
+SAMPLED_ROWS = 1 << 16
 
 
 class TablePairs:
@@ -38,8 +40,10 @@ class TablePairs:
         )
         self._equal = [(each.probe_slot, each.target_slot) for each in direction.predicates if each.op is Op.EQ]
         self._rows = table.num_rows
+        self._sampled = table if self._equal else table.take(_spread(table.num_rows, SAMPLED_ROWS))
         self._connection = spilling_connection(threads)
         self._connection.register("r", table)
+        self._connection.register("sampled", self._sampled)
 
     def close(self) -> None:
         """Let go of the table."""
@@ -48,11 +52,13 @@ class TablePairs:
     def of(self, left: pa.Table, join: JoinKind) -> Iterator[tuple[I64, I64]]:
         """The numbers of left and right rows of all pairs, in their order; NO_ROW where a left one has no partner."""
         self._connection.register("l", left)
-        sql = f"SELECT l.n, r.n AS m FROM l {join.value} JOIN r ON {self._conditions} ORDER BY l.n, r.n"
+        # Two numbers of 32 bits in one: DuckDB sorts them in two thirds of the time.
+        pair = f"l.n << 32 | coalesce(r.n - {NO_ROW}, 0)"
+        sql = f"SELECT {pair} AS pair FROM l {join.value} JOIN r ON {self._conditions} ORDER BY pair"
         try:
             for batch in record_batches(self._connection.sql(sql)):
-                lefts, rights = (column.fill_null(NO_ROW).to_numpy() for column in batch.columns)
-                yield lefts, rights
+                pairs = batch.column(0).to_numpy()
+                yield pairs >> 32, (pairs & 0xFFFF_FFFF) + NO_ROW
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             why = sentence(error) if isinstance(error, duckdb.Error) else error
             raise BadData(f"the join with the table can't be made: {why}") from error
@@ -64,15 +70,17 @@ class TablePairs:
         return all(self._are_few_of(left.take(_spread(left.num_rows, count)), count) for count in SAMPLES)
 
     def _are_few_of(self, sample: pa.Table, count: int) -> bool:
-        self._connection.register("s", sample)
+        self._connection.register("probes", sample)
         if self._equal and self._compared() > COMPARED_MAX * count:
             return False
-        found = f"SELECT count(*) FROM s AS l JOIN r ON {self._conditions}"
-        return self._counted(found) <= PARTNERS_MAX * count
+        found = self._counted(f"SELECT count(*) FROM probes AS l JOIN sampled AS r ON {self._conditions}")
+        return found * self._rows <= PARTNERS_MAX * count * self._sampled.num_rows
 
     def _compared(self) -> int:
         """How many pairs of the sample's and the table's rows have equal keys."""
-        left, right = (_rows_by_key(*side) for side in zip(("s", "r"), zip(*self._equal, strict=True), strict=True))
+        left, right = (
+            _rows_by_key(*side) for side in zip(("probes", "r"), zip(*self._equal, strict=True), strict=True)
+        )
         using = ", ".join(f"e{number}" for number in range(len(self._equal)))
         pairs = f"{left} AS a JOIN {right} AS b USING ({using})"
         return self._counted(f"SELECT coalesce(sum(a.rows * b.rows), 0) FROM {pairs}")
