@@ -241,8 +241,8 @@ def _beside_echo(
     yield from _percentiles(f"{prefix}: latency", BUSY_RATE, found)
     yield from _percentiles(f"{prefix}: echo", BUSY_RATE, floor)
     ratio = float(np.percentile(found, 99) / np.percentile(floor, 99))
-    through = f"{sum(bars.echo.processes)} topics, {len(bars.echo.processes)} processes"
-    yield Measurement(f"{prefix}: latency p99 / an echo's", ratio, "times", bars.of_echo, f"through {through}")
+    through = f"the echo: {sum(bars.echo.processes)} topics, processes: {len(bars.echo.processes)}"
+    yield Measurement(f"{prefix}: latency p99 / an echo's", ratio, "times", bars.of_echo, through)
 
 
 def _percentiles(name: str, rate: float, found: F64, p99: Bar | None = None) -> Iterator[Measurement]:

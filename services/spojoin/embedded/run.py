@@ -193,7 +193,11 @@ FRAMES = {"frame_tuples": 8_192, "batch_tuples": 8_192, "handover_frames": 1}
 def joiner_for(
     query: Query, workers: int | None = None, threads: int | None = None, *, accounts: bool = False
 ) -> Engine | TableJoin:
-    """What joins inputs that end, each read once: DuckDB where that is the better way, else an engine as below."""
+    """What joins inputs that end, each read once: DuckDB where that is the better way, else an engine as below.
+
+    Raises ConfigurationError where the query's rows can only come from Kafka.
+    """
+    check_without_kafka(query)
     engine = partial(engine_for, query, workers, threads, accounts=accounts)
     return TableJoin(query, threads or cores(), engine) if workers is None and may_be_joined(query) else engine()
 

@@ -67,14 +67,14 @@ class TablePairs:
         """Whether left rows are compared with few rows of the table, and find few, as far as some of them tell."""
         if left.num_rows * self._rows <= SMALL:
             return True
-        return all(self._are_few_of(left.take(_spread(left.num_rows, count)), count) for count in SAMPLES)
+        return all(self._are_few_of(left.take(_spread(left.num_rows, count))) for count in SAMPLES)
 
-    def _are_few_of(self, sample: pa.Table, count: int) -> bool:
+    def _are_few_of(self, sample: pa.Table) -> bool:
         self._connection.register("probes", sample)
-        if self._equal and self._compared() > COMPARED_MAX * count:
+        if self._equal and self._compared() > COMPARED_MAX * sample.num_rows:
             return False
         found = self._counted(f"SELECT count(*) FROM probes AS l JOIN sampled AS r ON {self._conditions}")
-        return found * self._rows <= PARTNERS_MAX * count * self._sampled.num_rows
+        return bool(found * self._rows <= PARTNERS_MAX * sample.num_rows * self._sampled.num_rows)
 
     def _compared(self) -> int:
         """How many pairs of the sample's and the table's rows have equal keys."""
