@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import duckdb
@@ -35,10 +35,22 @@ def spilling_connection(threads: int | None) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+@contextmanager
+def heeding_signals() -> Iterator[None]:
+    """A query that a signal ends raises KeyboardInterrupt, which DuckDB takes and makes another error of."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        raise KeyboardInterrupt from error
+
+
 def record_batches(relation: duckdb.DuckDBPyRelation) -> Iterator[pa.RecordBatch]:
     """The rows of a relation, made while they are read."""
     made = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch  # by DuckDB's version
-    yield from made(BATCH_ROWS)
+    with heeding_signals():
+        yield from made(BATCH_ROWS)
 
 
 class DuckdbRows(ArrowRows):

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from spojoin.embedded.duckdb_rows import record_batches, spilling_connection
+from spojoin.embedded.duckdb_rows import heeding_signals, record_batches, spilling_connection
 from spojoin.embedded.numbered_rows import SIGNS
 from spojoin.errors import BadData
 from spojoin.expressions.engine import sentence
@@ -86,7 +86,8 @@ class TablePairs:
         return self._counted(f"SELECT coalesce(sum(a.rows * b.rows), 0) FROM {pairs}")
 
     def _counted(self, sql: str) -> int:
-        return int(self._connection.sql(sql).fetchall()[0][0])
+        with heeding_signals():
+            return int(self._connection.sql(sql).fetchall()[0][0])
 
 
 def _rows_by_key(name: str, slots: Sequence[int]) -> str:

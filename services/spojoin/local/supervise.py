@@ -234,21 +234,27 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def ending_on_signals() -> Iterator[None]:
     """Within the block SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does; once: the end takes its course.
 
-    The error has the signal's name. A signal that the caller ignores, as nohup does SIGHUP, stays ignored.
+    The error has the signal's name, also where a library was ended by the signal and raises one of its own. A signal
+    that the caller ignores, as nohup does SIGHUP, stays ignored.
     """
+    heard: list[str] = []
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        for each in _ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        heard.append(signal.Signals(number).name)
+        raise KeyboardInterrupt(heard[0])
+
     heeded = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, _interrupt) for number in heeded}
+    before = {number: signal.signal(number, interrupt) for number in heeded}
     try:
         yield
+    except KeyboardInterrupt as error:
+        error.args = tuple(heard) or error.args
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _interrupt(number: int, _frame: FrameType | None) -> None:
-    for each in _ENDING:
-        signal.signal(each, signal.SIG_IGN)
-    raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 def _wait_or_kill(process: subprocess.Popen[bytes], deadline: float) -> None:

@@ -1,8 +1,11 @@
 """Joins with tables that DuckDB makes: the engine's rows and figures, and the engine where partners are many."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
 from datetime import date, timedelta
 from decimal import Decimal
 from random import Random
@@ -15,7 +18,9 @@ import spojoin
 from spojoin.cli.main import app
 from spojoin.embedded import run as running
 from spojoin.embedded import table_join, table_pairs
+from spojoin.embedded.duckdb_rows import record_batches, spilling_connection
 from spojoin.embedded.engine import Engine
+from spojoin.local.supervise import ending_on_signals
 
 CONDITIONS = (
     "l.k = r.k",
@@ -162,6 +167,15 @@ def test_refused_rows_and_figures_are_the_engines(tmp_path, monkeypatch):
     assert found == outcome("engine")
     assert found[0] == 0
     assert found[3]["rejected_by_reason"] == {"malformed": 1, "type": 2}
+
+
+def test_a_signal_ends_a_query_of_duckdb_as_it_ends_all_else():
+    """DuckDB raises an error of its own in its place."""
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
+    long = "SELECT a.range + b.range AS x FROM range(100_000_000) AS a, range(1_000) AS b ORDER BY x"
+    with pytest.raises(KeyboardInterrupt, match="SIGTERM"), ending_on_signals():
+        timer.start()
+        list(record_batches(spilling_connection(1).sql(long)))
 
 
 def test_no_kernel_is_loaded():
