@@ -171,11 +171,15 @@ def test_refused_rows_and_figures_are_the_engines(tmp_path, monkeypatch):
 
 def test_a_signal_ends_a_query_of_duckdb_as_it_ends_all_else():
     """DuckDB raises an error of its own in its place."""
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
-    long = "SELECT a.range + b.range AS x FROM range(100_000_000) AS a, range(1_000) AS b ORDER BY x"
-    with pytest.raises(KeyboardInterrupt, match="SIGTERM"), ending_on_signals():
-        timer.start()
-        list(record_batches(spilling_connection(1).sql(long)))
+    endless = "SELECT a.range + b.range AS x FROM range(100_000_000) AS a, range(1_000) AS b ORDER BY x"
+
+    def ended():
+        with ending_on_signals():
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+            return list(record_batches(spilling_connection(1).sql(endless)))
+
+    with pytest.raises(KeyboardInterrupt, match="SIGTERM"):
+        ended()
 
 
 def test_no_kernel_is_loaded():
