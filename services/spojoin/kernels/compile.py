@@ -4,20 +4,36 @@
 from __future__ import annotations
 
 import fcntl
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
+from zlib import crc32
 
 from numba import njit
 from numba.core import cgutils, types
 from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
+from numba.np.ufunc import array_exprs
 
 from spojoin.kernels.sources import fingerprint
 
 #: The file, beside the machine code, that a process locks while it keeps some.
 LOCK = "kernels.lock"
+
+_ADDRESS = re.compile(" at 0x[0-9a-f]+")
+
+
+def _number_of(named: Any) -> int:
+    """A number for an array expression by its place in the source, or for a function of NumPy by its name."""
+    where = getattr(named, "loc", None)
+    text = named.__name__ if where is None else f"{where.filename}:{where.line}:{where.col}"
+    return crc32(text.encode())
+
+
+# Numba names what it makes of these by their addresses, and an image that is built again would have other files.
+array_exprs.hash = _number_of  # type: ignore[attr-defined]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -52,15 +68,18 @@ def _loaded(kept: Any, signature: Any, target: Any) -> Any:
         return kept._load_overload(signature, target)
 
 
-def _saved_alone(save: Callable[..., None], folder: str, *given: Any) -> None:
+def _saved_alone(save: Callable[..., None], folder: str, key: Any, code: tuple[Any, ...]) -> None:
     """Keep machine code while no other process does.
+
+    It comes with a text about types in which addresses of functions stand: without them, an image that is built again
+    has the same files.
 
     Numba reads the index, picks a free name, and writes index and code. Of two processes at once, both may pick one
     name, and a kernel would be loaded with the code of other types.
     """
     with Path(folder, LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        save(*given)
+        save(key, tuple(_ADDRESS.sub("", each) if isinstance(each, str) else each for each in code))
 
 
 def _popcount(_context: Any, _word: Any) -> Any:
