@@ -3,10 +3,12 @@
 ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS server
-# The JRE's set-up expects a folder that slim images lack.
-RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
+# The JRE's set-up expects a folder that slim images lack, and its key store says when certificates came in.
+RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh \
+    --mount=type=bind,source=docker/keystore.py,target=/run/keystore.py sh /run/step.sh ' \
     mkdir -p /usr/share/man/man1; \
-    apt-get update; apt-get install --yes --no-install-recommends default-jre-headless redis-server'
+    apt-get update; apt-get install --yes --no-install-recommends default-jre-headless redis-server; \
+    python3 /run/keystore.py /etc/ssl/certs/java/cacerts'
 
 FROM server AS files
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh \

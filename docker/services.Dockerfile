@@ -28,9 +28,9 @@ RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/ru
     /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels .; \
     /opt/spojoin/bin/pip install --no-cache-dir --no-deps /wheels/*.whl; \
     python3 docker/slim.py /opt/spojoin'
-# The kernels' cache names the times of their sources, which that step has settled, and has sets, in the order of hashes.
+# The kernels' cache names the times of their sources, which that step has settled.
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh \
-    'PYTHONHASHSEED=0 /opt/spojoin/bin/python -m spojoin.embedded.warm_up'
+    '/opt/spojoin/bin/python -m spojoin.embedded.warm_up'
 
 FROM ${BASE_IMAGE}
 ARG CPU_NAME=x86-64-v3

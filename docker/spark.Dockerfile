@@ -4,10 +4,12 @@
 ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS java
-# The JRE's set-up expects a folder that slim images lack.
-RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
+# The JRE's set-up expects a folder that slim images lack, and its key store says when certificates came in.
+RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh \
+    --mount=type=bind,source=docker/keystore.py,target=/run/keystore.py sh /run/step.sh ' \
     mkdir -p /usr/share/man/man1; \
-    apt-get update; apt-get install --yes --no-install-recommends default-jre-headless procps'
+    apt-get update; apt-get install --yes --no-install-recommends default-jre-headless procps; \
+    python3 /run/keystore.py /etc/ssl/certs/java/cacerts'
 
 FROM java AS build
 # As in services.Dockerfile: the same sources make the same bytes.
