@@ -29,11 +29,12 @@ COPY loadgen loadgen
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
     /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . ./loadgen; \
     /opt/spojoin/bin/pip install --no-cache-dir --no-deps /wheels/*.whl'
-# The connector's jars, so that nothing is fetched where it runs; from a repository in place of Maven Central, if named.
+# The connector's jars, so that nothing is fetched where it runs, without the time of the fetching; from a repository in place of Maven Central, if named.
 ARG SPOJOIN_MAVEN_URL
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
     SPOJOIN_CACHE_FOLDER=/opt/cache PYTHONDONTWRITEBYTECODE=1 \
-    /opt/spojoin/bin/python -c "from loadgen.load.spark import start; start(progress=print).stop()"'
+    /opt/spojoin/bin/python -c "from loadgen.load.spark import start; start(progress=print).stop()"; \
+    find /opt/cache -name "ivy-*.xml" -exec sed -i "s/ *publication=\"[0-9]*\"/ publication=\"19800101000000\"/" {} +'
 COPY docker/spark-entrypoint.sh docker/submitted.py /opt/spojoin/
 # Where Spark is, whichever Python the base has.
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
