@@ -29,7 +29,8 @@ COPY loadgen loadgen
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
     /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . ./loadgen; \
     /opt/spojoin/bin/pip install --no-cache-dir --no-deps /wheels/*.whl'
-# The connector's jars, so that nothing is fetched where it runs, without the time of the fetching; from a repository in place of Maven Central, if named.
+# The connector's jars, so that nothing is fetched where it runs; from a repository in place of Maven Central, if named.
+# Ivy notes when it fetched them.
 ARG SPOJOIN_MAVEN_URL
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
     SPOJOIN_CACHE_FOLDER=/opt/cache PYTHONDONTWRITEBYTECODE=1 \
