@@ -9,13 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 IMAGES = ("services", "dev", "spark")
-STEP = [
-    "RUN",
-    "--mount=type=secret,id=ca",
-    "--mount=type=bind,source=docker/step.sh,target=/run/step.sh",
-    "sh",
-    "/run/step.sh",
-]
+STEP = ["RUN", "--mount=type=secret,id=ca", "--mount=type=bind,source=docker/step.sh,target=/run/step.sh"]
+RUN_BY = ["sh", "/run/step.sh"]
+#: A further script that a step runs.
+SCRIPT = re.compile(r"--mount=type=bind,source=docker/(\w+\.py),target=/run/\1")
 ADDRESSES = ("PIP_INDEX_URL", "SPOJOIN_MAVEN_URL")
 #: What needs to be told where it fetches from.
 FETCHERS = {
@@ -37,7 +34,9 @@ def test_every_step_is_taken_in_the_same_way_and_is_shell(image):
     assert runs
     for line in runs:
         *how, text = shlex.split(line)
-        assert how == STEP, line
+        scripts = how[len(STEP) : -len(RUN_BY)]
+        assert how == [*STEP, *scripts, *RUN_BY], line
+        assert all(map(SCRIPT.fullmatch, scripts)), line
         assert subprocess.run(["sh", "-n", "-c", text], capture_output=True, text=True, check=True).stderr == ""
         assert "&&" not in text, "a step ends at the first command that fails: && would hide one in its middle"
 
