@@ -35,7 +35,8 @@ ARG SPOJOIN_MAVEN_URL
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
     SPOJOIN_CACHE_FOLDER=/opt/cache PYTHONDONTWRITEBYTECODE=1 \
     /opt/spojoin/bin/python -c "from loadgen.load.spark import start; start(progress=print).stop()"; \
-    find /opt/cache -name "ivy-*.xml" -exec sed -i "s/ *publication=\"[0-9]*\"/ publication=\"19800101000000\"/" {} +'
+    find /opt/cache/ivy -name "*.xml" -exec sed --in-place --regexp-extended \
+    "s/(publication|pubdate|date)=\"[0-9]+\"/\1=\"19800101000000\"/; s/ time=\"[0-9]+\"/ time=\"0\"/" {} +'
 COPY docker/spark-entrypoint.sh docker/submitted.py /opt/spojoin/
 # Where Spark is, whichever Python the base has.
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
