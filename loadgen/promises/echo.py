@@ -7,8 +7,8 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,21 +23,23 @@ FLUSH_S = 60.0
 STOP_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Echo:
-    """What passes messages on: in each process, from each topic to the next one.
+class EchoProcess(NamedTuple):
+    """A process that passes messages on from each of its topics to the next one, the first of them another's.
 
-    processes: how many topics each one writes; transactional: whether it writes them in transactions
+    topics: how many it writes; is_transactional: whether in transactions
     """
 
-    processes: tuple[int, ...]
-    transactional: tuple[bool, ...]
+    topics: int
+    is_transactional: bool
 
+
+#: Processes, each behind the one before.
+Echo = Sequence[EchoProcess]
 
 #: As services do in one process (frames and results), and in one each (frames, partials, matches, results).
-OF_ONE_PROCESS = Echo((2,), (True,))
-OF_ONE_PROCESS_WITHOUT = Echo((2,), (False,))
-OF_A_PROCESS_EACH = Echo((1, 1, 1, 1), (True, False, False, True))
+OF_ONE_PROCESS: Echo = (EchoProcess(2, True),)
+OF_ONE_PROCESS_WITHOUT: Echo = (EchoProcess(2, False),)
+OF_A_PROCESS_EACH: Echo = (EchoProcess(1, True), EchoProcess(1, False), EchoProcess(1, False), EchoProcess(1, True))
 
 
 def echo_latencies(
@@ -47,7 +49,7 @@ def echo_latencies(
 
     settled: the messages before this one don't count
     """
-    topics = [f"echo.{name}.{number}" for number in range(sum(echo.processes) + 1)]
+    topics = [f"echo.{name}.{number}" for number in range(sum(each.topics for each in echo) + 1)]
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
     log.create_topics(dict.fromkeys(topics, 1))
     reader = log.reader()
@@ -79,18 +81,18 @@ def echo_latencies(
 def _passing(bootstrap: str, topics: Sequence[str], echo: Echo) -> Iterator[None]:
     """The processes of an echo while the block runs."""
     running, first = [], 0
-    for count, is_transactional in zip(echo.processes, echo.transactional, strict=True):
-        names = topics[first : first + count + 1]
-        kind = "transactional" if is_transactional else "plain"
+    for each in echo:
+        names = topics[first : first + each.topics + 1]
+        kind = "transactional" if each.is_transactional else "plain"
         running.append(subprocess.Popen([sys.executable, "-m", __name__, bootstrap, kind, *names]))
-        first += count
+        first += each.topics
     try:
         yield
     finally:
-        for each in running:
-            each.terminate()
-        for each in running:
-            each.wait(STOP_S)
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.wait(STOP_S)
 
 
 def pass_on(bootstrap: str, topics: Sequence[str], transactional_id: str | None) -> None:

@@ -241,7 +241,7 @@ def _beside_echo(
     yield from _percentiles(f"{prefix}: latency", BUSY_RATE, found)
     yield from _percentiles(f"{prefix}: echo", BUSY_RATE, floor)
     ratio = float(np.percentile(found, 99) / np.percentile(floor, 99))
-    through = f"the echo: {sum(bars.echo.processes)} topics, processes: {len(bars.echo.processes)}"
+    through = f"the echo: {sum(each.topics for each in bars.echo)} topics, processes: {len(bars.echo)}"
     yield Measurement(f"{prefix}: latency p99 / an echo's", ratio, "times", bars.of_echo, through)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -14,7 +14,7 @@ import pyarrow as pa
 from spojoin.embedded.arrow_rows import ArrowRows
 from spojoin.embedded.file_reader import told_apart
 from spojoin.errors import BadData, QueryError
-from spojoin.expressions.engine import sentence
+from spojoin.expressions.engine import connected, heeding_signals, sentence
 from spojoin.query.engine_check import with_names_quoted
 
 #: Rows that DuckDB gives at once.
@@ -27,23 +27,12 @@ def spilling_connection(threads: int | None) -> duckdb.DuckDBPyConnection:
     threads: how many it may use, None for one for each core
     """
     spilled = Path(tempfile.gettempdir()) / f"spojoin-{secrets.token_hex(4)}.spilled"
-    config: dict[str, str | bool | int] = {"python_enable_replacements": False, "autoload_known_extensions": False}
-    config |= {"threads": threads} if threads else {}
-    connection = duckdb.connect(config={**config, "temp_directory": str(spilled)})
-    for setting in ("TimeZone='UTC'", "enable_external_access=false", "lock_configuration=true"):
-        connection.execute(f"SET {setting}")
-    return connection
-
-
-@contextmanager
-def heeding_signals() -> Iterator[None]:
-    """A query that a signal ends raises KeyboardInterrupt, which DuckDB takes and makes another error of."""
-    try:
-        yield
-    except RuntimeError as error:
-        if str(error) != "Query interrupted":
-            raise
-        raise KeyboardInterrupt from error
+    config: dict[str, str | bool | int] = {
+        "python_enable_replacements": False,
+        "autoload_known_extensions": False,
+        "temp_directory": str(spilled),
+    }
+    return connected(config | ({"threads": threads} if threads else {}))
 
 
 def record_batches(relation: duckdb.DuckDBPyRelation) -> Iterator[pa.RecordBatch]:

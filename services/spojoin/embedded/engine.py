@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spojoin.embedded.accounts import Accounts, NoAccounts
+from spojoin.embedded.letters import Letters
 from spojoin.embedded.own import by_batches
 from spojoin.embedded.taken_rows import stream_rows, table_rows
 from spojoin.errors import BadData
@@ -83,7 +84,6 @@ class Engine:
         self._threads = Threads(threads)
         self._transport = transport
         self.tuples = 0
-        self.rejected: dict[str, int] = {}
         self._sizes = config or RouterConfig(router_id="embedded", credits_frames=UNLIMITED)
         self._router = RouterMachine(query, START, self._sizes, beginning=beginning)
         self._sink = SinkMachine(query, START, each=self._threads.each, trims=False)
@@ -94,7 +94,7 @@ class Engine:
         self._lanes: dict[Machine, Lane[Action]] = self._laid()
         self._parts: dict[Machine, int] = {each: 1 + part for part, each in enumerate(self._searching)}
         self._partials_first = query.lists_pairs and not self._lanes
-        self._rejects: list[DeadLetter] = []
+        self._letters = Letters()
         self._fed = [_first_place(beginning, number) for number in range(len(query.inputs))]
         self._now_ms = 0
         self._pending: deque[Emit] = deque()
@@ -122,6 +122,11 @@ class Engine:
     def threads(self) -> int:
         """How many threads share the work of a frame, the caller's among them."""
         return self._threads.threads
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """Rows refused so far, by reason."""
+        return self._letters.by_reason
 
     @property
     def matches(self) -> int:
@@ -190,7 +195,7 @@ class Engine:
         """
         rows = table_rows(self.query, table, named, malformed)
         for letter in rows.dead:
-            self._reject(letter)
+            self._letters.add(letter)
         yield from self.take_table(replace(rows, dead=[]))
 
     def take_table(self, rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -241,8 +246,7 @@ class Engine:
 
     def take_rejects(self) -> list[DeadLetter]:
         """Rows refused since the last call; `row` is the position in the stream's input."""
-        taken, self._rejects = self._rejects, []
-        return taken
+        return self._letters.take()
 
     def _number(self, stream: int | str) -> int:
         names = [s.name for s in self.query.inputs]
@@ -330,15 +334,11 @@ class Engine:
                 if record.rows.num_rows:
                     yield record.rows
             elif isinstance(record, DeadLetter):
-                self._reject(record)
+                self._letters.add(record)
             else:
                 self.tuples += record.count if isinstance(record, Frame) else 0
                 waiting = self._pending if isinstance(record, Frame) else self._answers
                 waiting.append(Emit(action.topic, action.partition, record))
-
-    def _reject(self, letter: DeadLetter) -> None:
-        self._rejects.append(letter)
-        self.rejected[letter.reason] = self.rejected.get(letter.reason, 0) + 1
 
     def state_tuples(self) -> int:
         """Tuples held by all machines."""

@@ -197,9 +197,11 @@ def joiner_for(
 
     Raises ConfigurationError where the query's rows can only come from Kafka.
     """
-    check_without_kafka(query)
     engine = partial(engine_for, query, workers, threads, accounts=accounts)
-    return TableJoin(query, threads or cores(), engine) if workers is None and may_be_joined(query) else engine()
+    if workers is not None or not may_be_joined(query):
+        return engine()
+    check_without_kafka(query)
+    return TableJoin(query, threads or cores(), engine)
 
 
 def engine_for(

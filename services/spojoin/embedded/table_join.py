@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spojoin.embedded.letters import Letters
 from spojoin.embedded.numbered_rows import SIGNS, NumberedRows
 from spojoin.embedded.taken_rows import stream_rows, table_rows
 from spojoin.model import JoinKind, LayoutChoice, Method, Op, Output, Query
@@ -57,7 +58,6 @@ class TableJoin:
     def __init__(self, query: Query, threads: int, engine: Callable[[], Engine]) -> None:
         self.threads = threads
         self.tuples = 0
-        self.rejected: dict[str, int] = {}
         self._query = query
         self._open = engine
         self._engine: Engine | None = None
@@ -66,9 +66,14 @@ class TableJoin:
         self._waiting: list[Rows] = []
         self._fed = 0
         self._matches = 0
-        self._rejects: list[DeadLetter] = []
+        self._letters = Letters()
         self._residual = residual_program(query) if query.residuals else None
         self._projection = Projection(query)
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """As of `Engine`."""
+        return self._letters.by_reason
 
     @property
     def matches(self) -> int:
@@ -132,8 +137,7 @@ class TableJoin:
 
     def take_rejects(self) -> list[DeadLetter]:
         """As of `Engine`."""
-        taken, self._rejects = self._rejects, []
-        return taken
+        return self._letters.take()
 
     def close(self) -> None:
         """As of `Engine`."""
@@ -144,9 +148,8 @@ class TableJoin:
     def _accepted(self, rows: Rows) -> Rows:
         """Rows without those that are refused, which are noted; those that pass the filter are counted."""
         self.tuples += len(rows) if rows.members is None else int(np.count_nonzero(rows.members))
-        self._rejects += rows.dead
         for letter in rows.dead:
-            self.rejected[letter.reason] = self.rejected.get(letter.reason, 0) + 1
+            self._letters.add(letter)
         return replace(rows, dead=[])
 
     def _joined(self) -> Iterator[pa.RecordBatch]:

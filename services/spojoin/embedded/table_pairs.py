@@ -12,10 +12,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from spojoin.embedded.duckdb_rows import heeding_signals, record_batches, spilling_connection
+from spojoin.embedded.duckdb_rows import record_batches, spilling_connection
 from spojoin.embedded.numbered_rows import SIGNS
 from spojoin.errors import BadData
-from spojoin.expressions.engine import sentence
+from spojoin.expressions.engine import heeding_signals, sentence
 from spojoin.model import Direction, JoinKind, Op
 from spojoin.roles.sink.pairs import NO_ROW
 from spojoin.wire.records import I64
@@ -78,11 +78,12 @@ class TablePairs:
 
     def _compared(self) -> int:
         """How many pairs of the sample's and the table's rows have equal keys."""
-        left, right = (
+        of_probe, of_table = (
             _rows_by_key(*side) for side in zip(("probes", "r"), zip(*self._equal, strict=True), strict=True)
         )
+        self._connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS keyed AS {of_table}")  # once for all pieces
         using = ", ".join(f"e{number}" for number in range(len(self._equal)))
-        pairs = f"{left} AS a JOIN {right} AS b USING ({using})"
+        pairs = f"({of_probe}) AS a JOIN keyed AS b USING ({using})"
         return self._counted(f"SELECT coalesce(sum(a.rows * b.rows), 0) FROM {pairs}")
 
     def _counted(self, sql: str) -> int:
@@ -93,7 +94,7 @@ class TablePairs:
 def _rows_by_key(name: str, slots: Sequence[int]) -> str:
     """The number of rows for each key."""
     keys = ", ".join(f"k{slot} AS e{number}" for number, slot in enumerate(slots))
-    return f"(SELECT {keys}, count(*) AS rows FROM {name} GROUP BY ALL)"
+    return f"SELECT {keys}, count(*) AS rows FROM {name} GROUP BY ALL"
 
 
 def _spread(rows: int, count: int) -> pa.Array:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spojoin.errors import BadData
 from spojoin.model import Query
-from spojoin.query.extract import extract
+from spojoin.query.extract import Extracted, extract
 from spojoin.wire.records import DeadLetter, Rows
 
 
@@ -24,20 +24,7 @@ def table_rows(query: Query, batch: pa.RecordBatch, named: str, malformed: Mappi
     if found.refused and malformed is None:
         first = found.refused[0]
         raise BadData(f"{named}, row {first.row}: {first.detail}: a table is taken as a whole")
-    places = found.kept
-    return Rows(
-        offsets=places,
-        rows=np.zeros(len(places), np.int64),
-        next_offset=batch.num_rows,
-        codes=found.codes,
-        times_us=None,
-        keys=pa.array(places) if found.keys is None else found.keys,
-        produced_ms=np.zeros(len(places), np.int64),
-        dead=[DeadLetter(number, 0, each.row, 0, each.reason, each.detail, b"") for each in found.refused],
-        payload=found.payload,
-        members=found.members,
-        joins=found.joins,
-    )
+    return _rows(found, number, 0, batch.num_rows)
 
 
 def stream_rows(
@@ -50,6 +37,11 @@ def stream_rows(
 ) -> Rows:
     """The rows of a stream's input from position `first` on; malformed, places: as of `Engine.feed`."""
     found = extract(query.inputs[stream], batch, query.needs_time, stream, malformed)
+    return _rows(found, stream, first, batch.num_rows, places)
+
+
+def _rows(found: Extracted, number: int, first: int, count: int, places: NDArray[np.int64] | None = None) -> Rows:
+    """What was found among `count` rows of input `number`, of which the first stands at position `first`."""
     positions = found.kept + first
     keys = found.keys
     if keys is None:
@@ -57,12 +49,12 @@ def stream_rows(
     return Rows(
         offsets=positions,
         rows=np.zeros(len(positions), np.int64),
-        next_offset=first + batch.num_rows,
+        next_offset=first + count,
         codes=found.codes,
         times_us=found.times_us,
         keys=keys,
         produced_ms=np.zeros(len(positions), np.int64),
-        dead=[DeadLetter(stream, 0, first + r.row, 0, r.reason, r.detail, b"") for r in found.refused],
+        dead=[DeadLetter(number, 0, first + each.row, 0, each.reason, each.detail, b"") for each in found.refused],
         payload=found.payload,
         members=found.members,
         joins=found.joins,

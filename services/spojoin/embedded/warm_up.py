@@ -1,7 +1,7 @@
 """Compiles the kernels once, after installation, so that no service or command has to at its start.
 
 Tiny joins of all shapes reach every kernel. Arrays decoded from messages are read-only, which is another type to the
-compiler, so each join runs twice: by reference, and through the wire format, each in a process of its own.
+compiler, so each join runs twice: by reference, and through the wire format; at once, or in turn as a program.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from spojoin.model import ColumnType, TypeName
 Columns = Mapping[str, ColumnType]
 #: Expressions whose types are remembered: a statement names some in several places, and the simulator many times.
 TYPES_KEPT = 4_096
+ONE_THREAD: Mapping[str, str | bool | int] = {"threads": 1}
 DAY_US = 86_400_000_000
 TOO_LONG = f"it takes more than {SECONDS_MAX:g} s of processor time"
 _DURATION = pa.duration("us")
@@ -189,7 +190,7 @@ class DuckdbEvaluator:
             connection = self._open()
             connection.register("given", _of_microseconds(self._told_apart(columns)))
             try:
-                with self._watched(connection, query):
+                with self._watched(connection, query), heeding_signals():
                     found = connection.sql(query).to_arrow_table()
                 return [_whole(column) for column in found.columns]
             except duckdb.Error as error:
@@ -238,9 +239,20 @@ def _of_microseconds(columns: pa.Table) -> pa.Table:
     return columns
 
 
-def connected() -> duckdb.DuckDBPyConnection:
-    """A connection that computes on one thread, in UTC, and reaches neither files nor networks."""
-    connection = duckdb.connect(config={"threads": 1})
+@contextmanager
+def heeding_signals() -> Iterator[None]:
+    """A query that a signal ends raises KeyboardInterrupt, which DuckDB takes and makes another error of."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        raise KeyboardInterrupt from error
+
+
+def connected(config: Mapping[str, str | bool | int] = ONE_THREAD) -> duckdb.DuckDBPyConnection:
+    """A connection in UTC, which reaches neither files nor networks; by default one that computes on one thread."""
+    connection = duckdb.connect(config=dict(config))
     for setting in ("TimeZone='UTC'", "enable_external_access=false", "lock_configuration=true"):
         connection.execute(f"SET {setting}")
     return connection

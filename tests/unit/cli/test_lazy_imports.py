@@ -60,6 +60,19 @@ def test_a_run_imports_nothing_that_it_has_no_use_for(folder: Path) -> None:
     assert found & NEEDLESS == set()
 
 
+def test_a_join_with_a_table_that_duckdb_makes_loads_no_kernel(tmp_path: Path) -> None:
+    code = """
+import sys, spojoin
+sql = "SELECT l.x, r.name FROM a AS l JOIN TABLE(b) AS r ON l.x >= r.low AND l.x < r.high"
+found = spojoin.sql(sql, a={"x": [1, 5]}, b={"low": [0, 3], "high": [3, 9], "name": ["s", "l"]})
+assert found.to_arrow().to_pylist() == [{"x": 1, "name": "s"}, {"x": 5, "name": "l"}]
+print(*sys.modules, sep="\\n")
+"""
+    found = imported(code, tmp_path)
+    assert "spojoin.embedded.table_pairs" in found
+    assert found & {"numba", "spojoin.embedded.engine"} == set()
+
+
 def test_the_package_alone_imports_nothing_large(tmp_path: Path) -> None:
     found = imported('import sys, spojoin\nprint(*sys.modules, sep="\\n")', tmp_path)
     assert "spojoin.version" in found

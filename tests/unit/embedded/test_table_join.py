@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from datetime import date, timedelta
 from decimal import Decimal
@@ -180,14 +178,3 @@ def test_a_signal_ends_a_query_of_duckdb_as_it_ends_all_else():
 
     with pytest.raises(KeyboardInterrupt, match="SIGTERM"):
         ended()
-
-
-def test_no_kernel_is_loaded():
-    code = (
-        "import sys, spojoin\n"
-        "sql = 'SELECT l.x, r.name FROM a AS l JOIN TABLE(b) AS r ON l.x >= r.low AND l.x < r.high'\n"
-        "found = spojoin.sql(sql, a={'x': [1, 5]}, b={'low': [0, 3], 'high': [3, 9], 'name': ['s', 'l']})\n"
-        "print(found.to_arrow().to_pylist(), 'numba' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[{'x': 1, 'name': 's'}, {'x': 5, 'name': 'l'}] False\n"
