@@ -1,6 +1,6 @@
-"""Build hook: generates `spojoin.wire._generated.spojoin_pb2` from protos/, for wheels and editable installs alike.
+"""Build hook: generates `spojoin.wire._generated.spojoin_pb2` from protos/, for wheels and editable installs.
 
-`python hatch_build.py` does the same by hand after an edit of the proto.
+After an edit of the proto, `python hatch_build.py` does the same.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ PACKAGE = Path("services/spojoin/wire/_generated")
 
 
 class ProtobufBuildHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Hatchling calls `initialize` before it collects files, for every target."""
+    """For every target, Hatchling calls `initialize` before it collects files."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Bring the generated package up to date."""
+        """Update the generated package."""
         generate(Path(self.root))
 
 
 def generate(root: Path) -> bool:
-    """Run protoc if the proto is newer than its output; returns whether it ran."""
+    """Run protoc if the proto is newer than its output; return whether it ran."""
     proto, package = root / PROTO, root / PACKAGE
     if not _is_stale(proto, package):
         return False

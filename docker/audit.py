@@ -1,12 +1,12 @@
-"""What the images are made of, as CycloneDX files, and which of it is known to be vulnerable.
+"""List the parts of the images as CycloneDX files, and look up their known vulnerabilities.
 
 python docker/audit.py REPORT --lock docker/services.lock --jars kafka=FOLDER --image spojoin:dev
   REPORT   the folder of the bills, NAME.cdx.json
   --lock   a lock file of pip
   --jars   a name, and a folder of jars
   --image  an image that Docker has, for its Debian packages
-Exit status: 0 nothing known; 1 something is vulnerable; 2 advisories can't be had, so nothing is known.
-Advisories that docker/ignored-advisories.toml names, each with a reason and a last day, count for nothing until then.
+Exit status: 0 no known vulnerability; 1 some part is vulnerable; 2 advisories are unavailable.
+docker/ignored-advisories.toml lists advisories to ignore, each with a reason and a last day.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from typing import NamedTuple
 
 OSV = "https://api.osv.dev/v1/querybatch"
 IGNORED = Path(__file__).parent / "ignored-advisories.toml"
-#: What an image says of its Debian packages: the release, and each one's source and version.
+#: The command that prints an image's Debian release, and each package's source and version.
 DEBIAN = (
     ". /etc/os-release; dpkg-query --show --showformat "
     '"Debian:$VERSION_ID\\t\\${source:Package}\\t\\${source:Version}\\n"'
 )
-#: How many packages OSV takes at once.
+#: The number of packages that OSV takes at once.
 BATCH = 500
 
 
 class Part(NamedTuple):
-    """A package: its ecosystem in OSV's words, its name there, its version, its package URL, its SHA-256 if known."""
+    """A package: its OSV ecosystem, its name there, its version, its package URL, its SHA-256 if known."""
 
     ecosystem: str
     name: str
@@ -55,14 +55,14 @@ class Finding(NamedTuple):
 
 
 class NoAdvisories(Exception):
-    """Advisories can't be had: nothing is known, which isn't the same as nothing being wrong."""
+    """Advisories are unavailable, so parts may be vulnerable."""
 
 
-# -- what there is
+# -- parts
 
 
 def jar(path: Path) -> Part:
-    """A jar by what Maven or Ivy wrote: its own pom.properties, else the cache beside; without either, by its name."""
+    """Identify a jar by its own pom.properties, by Ivy's cache beside it, or by its name."""
     group, name, version = _by_pom(path) or _by_cache(path) or ("", path.stem, "")
     purl = f"pkg:maven/{group}/{name}@{version}" if group else ""
     return Part("Maven", f"{group}:{name}" if group else name, version, purl, _sha256(path))
@@ -74,7 +74,7 @@ def _sha256(path: Path) -> str:
 
 
 def _by_pom(path: Path) -> tuple[str, str, str] | None:
-    """Shaded jars hold the properties of others as well: the file's name says which are its own."""
+    """Identify a jar by its properties. A shaded jar also holds others'; the file name tells its own."""
     with zipfile.ZipFile(path) as archive:
         for entry in archive.namelist():
             if re.fullmatch(r"META-INF/maven/[^/]+/[^/]+/pom\.properties", entry):
@@ -86,7 +86,7 @@ def _by_pom(path: Path) -> tuple[str, str, str] | None:
 
 
 def _by_cache(path: Path) -> tuple[str, str, str] | None:
-    """Ivy's cache, two folders above the jars: GROUP/NAME/KIND/NAME-VERSION.jar."""
+    """Identify a jar by Ivy's cache, two folders above the jars: GROUP/NAME/KIND/NAME-VERSION.jar."""
     for found in (path.parents[2] / "ivy").glob(f"*/*/*/{path.name}"):
         group, name = found.parts[-4:-2]
         return group, name, path.stem.removeprefix(f"{name}-")
@@ -94,25 +94,25 @@ def _by_cache(path: Path) -> tuple[str, str, str] | None:
 
 
 def debian(image: str) -> list[Part]:
-    """The source packages of an image; none, and a sentence, where Docker or the image is missing."""
+    """The source packages of an image. If Docker or the image is missing: none, and a message."""
     command = ["docker", "run", "--rm", "--entrypoint", "sh", image, "-c", DEBIAN]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        print(f"{image} can't be asked for its Debian packages: make images", file=sys.stderr)
+        print(f"{image} can't list its Debian packages: run make images", file=sys.stderr)
         return []
     return packages(said)
 
 
 def packages(said: str) -> list[Part]:
-    """What an image said, as parts."""
+    """An image's output as parts."""
     rows = sorted({tuple(line.split("\t")) for line in said.splitlines() if line})
     return [
         Part(release, name, version, f"pkg:deb/debian/{name}@{version}?arch=source") for release, name, version in rows
     ]
 
 
-# -- what is known of it
+# -- vulnerabilities
 
 
 def of_osv(parts: Sequence[Part], address: str = OSV) -> list[Finding]:
@@ -146,7 +146,7 @@ def of_pip_audit(lock: Path) -> list[Finding]:
     try:
         told = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError) as error:
-        reason = (done.stderr.strip().splitlines() or ["pip-audit says nothing"])[-1]
+        reason = (done.stderr.strip().splitlines() or ["pip-audit printed nothing"])[-1]
         raise NoAdvisories(f"PyPI gives no advisories for {lock} ({reason})") from error
     return [Finding(f"{each['name']} {each['version']}", one["id"]) for each in told for one in each.get("vulns", ())]
 
@@ -163,8 +163,8 @@ def left(findings: Iterable[Finding], ignored: str, today: datetime.date) -> lis
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the bills, then ask what is known of their parts."""
-    from bill import write_bill  # noqa: PLC0415  (its library is in the environment of `make audit` alone)
+    """Write the bills, then look up vulnerabilities of their parts."""
+    from bill import write_bill  # noqa: PLC0415  (only the environment of `make audit` has its library)
 
     options = _options(arguments)
     report: Path = options.report
@@ -186,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, folder in options.jars:
         parts = [jar(path) for path in sorted(Path(folder).glob("*.jar"))]
         unknown = sum(not part.purl for part in parts)
-        print(f"{name}: {len(parts)} jars, {unknown} of them without a group, which no advisory is looked up for")
+        print(f"{name}: {len(parts)} jars, {unknown} of them without a group, so without advisories")
         write_bill(parts, name, report / f"{name}-jars.cdx.json")
         others += parts
     for image in options.image:
@@ -208,7 +208,7 @@ def _verdict(locks: Sequence[Path], others: Sequence[Part]) -> int:
     for finding in wrong:
         print(f"{finding.part}: {finding.advisory}")
     for sentence in missing:
-        print(f"{sentence}: nothing is known of these, so they aren't called safe", file=sys.stderr)
+        print(f"{sentence}: these parts may be vulnerable", file=sys.stderr)
     print(f"{len(wrong)} known vulnerabilities, {len(findings) - len(wrong)} ignored until their last day")
     return 1 if wrong else 2 if missing else 0
 

@@ -1,4 +1,4 @@
-"""Bills of materials in CycloneDX's form, by its own library."""
+"""Bills of materials in CycloneDX's format, by its own library."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from packageurl import PackageURL
 
 
 class Part(Protocol):
-    """What is written of a part; a jar that names no group has no package URL."""
+    """The properties of a part. A jar without a group has no package URL."""
 
     @property
     def name(self) -> str:
-        """With Maven's group in front, and a colon."""
+        """The name; for Maven, GROUP:NAME."""
 
     @property
     def version(self) -> str:
-        """Empty if it isn't known."""
+        """The version; empty if unknown."""
 
     @property
     def purl(self) -> str:
-        """Its package URL."""
+        """The package URL."""
 
     @property
     def sha256(self) -> str:
-        """Of its file, if it is one."""
+        """The SHA-256 of the part, if it is a file."""
 
 
 def write_bill(parts: Sequence[Part], name: str, file: Path) -> None:
-    """A CycloneDX file of the parts of `name`; it names no time, so that equal parts make equal files."""
+    """Write a CycloneDX file of the parts of `name`. It holds no time, so equal parts make equal files."""
     about = Component(name=name, type=ComponentType.CONTAINER, bom_ref=name)
     bom = Bom(components=map(_component, parts), metadata=BomMetaData(component=about))
     bom.register_dependency(about, bom.components)

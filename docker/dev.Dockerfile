@@ -1,9 +1,9 @@
-# For development and demos: one Kafka node, or one Redis; nothing here keeps data safe.
+# One Kafka node or one Redis, for development and demos: nothing here keeps data safe.
 #   docker build -f docker/dev.Dockerfile -t spojoin-dev:dev .      docker run … broker      docker run … store
 ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS server
-# The JRE's set-up expects a folder that slim images lack, and its key store says when certificates came in.
+# The JRE's set-up expects a folder that slim images lack. Its key store holds import times, which keystore.py removes.
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh \
     --mount=type=bind,source=docker/keystore.py,target=/run/keystore.py sh /run/step.sh ' \
     mkdir -p /usr/share/man/man1; \
@@ -14,7 +14,7 @@ FROM server AS files
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh \
     'apt-get update; apt-get install --yes --no-install-recommends ivy'
 COPY services/spojoin /source/spojoin
-# A repository in place of Maven Central.
+# A repository to use in place of Maven Central.
 ARG SPOJOIN_MAVEN_URL
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh \
     'SPOJOIN_CACHE_FOLDER=/cache PYTHONPATH=/source python3 -c \

@@ -1,9 +1,9 @@
 """A Kafka node or a Redis for development, as the first process of a container.
 
-    python3 dev.py broker      SPOJOIN_BROKER_HOST is the name that clients connect to (default: the host's name)
+    python3 dev.py broker      SPOJOIN_BROKER_HOST is the name to which clients connect (default: the host's name)
     python3 dev.py store
 
-Data lies in SPOJOIN_DATA_FOLDER (default /data). The server replaces this process, so signals reach it.
+SPOJOIN_DATA_FOLDER holds the data (default /data). The server replaces this process, so signals reach it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ JARS = Path("/opt/kafka")
 
 
 def main(arguments: list[str]) -> None:
-    """Become the requested server."""
+    """Replace this process by the requested server."""
     folder = Path(os.environ.get("SPOJOIN_DATA_FOLDER", "/data"))
     if arguments == ["broker"]:
         become(broker(folder))
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
 
 
 def broker(folder: Path) -> list[str]:
-    """Prepare the folder if that was not done yet; returns the broker's command."""
+    """Prepare the folder if needed, and return the broker's command."""
     host = os.environ.get("SPOJOIN_BROKER_HOST") or socket.gethostname()
     node = KafkaNode("java", JARS, folder, host, BROKER_PORT, CONTROLLER_PORT, listen="")
     node.configure()
@@ -44,7 +44,7 @@ def store(folder: Path) -> list[str]:
     """The command of a Redis that keeps nothing on disk."""
     options = {"port": STORE_PORT, "dir": folder, "save": "", "appendonly": "no", "maxmemory": "64mb"}
     arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
-    # Containers reach it by the pod's or the network's address, and it holds no secrets.
+    # Containers reach this Redis by the address of the pod or the network. It holds no secrets.
     return ["redis-server", *arguments, "--protected-mode", "no", "--bind", "*", "-::*"]
 
 

@@ -1,9 +1,10 @@
-"""Take the times at which certificates came in out of a Java key store, so that equal ones are equal files.
+"""Remove the import times of certificates from a Java key store, so that equal stores are equal files.
 
 python docker/keystore.py FILE
 
-The format, JKS: a number, a version, how many entries there are; of each a tag, its name, its time in milliseconds, the
-kind of certificate and the certificate; a digest of all with the password, which Debian says is "changeit".
+The format is JKS: a magic number, a version, and the number of entries. Each entry has a tag, a name, a time in
+milliseconds, the kind of the certificate, and the certificate. The end is a digest of all these bytes with the
+password, which is "changeit" on Debian.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ SALT = "changeit".encode("utf-16-be") + b"Mighty Aphrodite"
 
 
 def settled(data: bytes) -> bytes:
-    """A key store of certificates with all times 0, in the order of names. Raises ValueError where it is none."""
+    """The key store with all times 0, in the order of names. Raises ValueError if it isn't a store of certificates."""
     body, digest = data[:-DIGEST], data[-DIGEST:]
     if body[:8] != b"\xfe\xed\xfe\xed\0\0\0\2" or hashlib.sha1(SALT + body, usedforsecurity=False).digest() != digest:
         raise ValueError("not a key store of version 2 with the password 'changeit'")
@@ -35,7 +36,7 @@ def settled(data: bytes) -> bytes:
 
 
 def _behind(body: bytes, at: int, width: int) -> int:
-    """Where a field ends that begins with its length in so many bytes."""
+    """The end of a field that begins with its length in `width` bytes."""
     return at + width + int.from_bytes(body[at : at + width], "big")
 
 

@@ -1,8 +1,8 @@
 """Build images twice without a cache and compare their layers, entry by entry.
 
 python docker/reproduce.py --epoch SECONDS services dev spark -- docker build OPTIONS
-  SECONDS   later times count as this one, as BuildKit's `rewrite-timestamp` writes them: the commit's time
-Exit status: 0 all layers are equal; 1 some differ, and the entries that do were named.
+  SECONDS   the commit's time: it replaces later times, as BuildKit's `rewrite-timestamp` does
+Exit status: 0 all layers are equal; 1 some differ, and the output names the entries.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-#: How many entries are named of a layer.
+#: The number of a layer's entries that the output names.
 NAMED = 20
 
 
 class Entry(NamedTuple):
-    """What a layer says of a file."""
+    """A file's entry in a layer."""
 
     kind: bytes
     mode: int
@@ -37,7 +37,7 @@ Layer = dict[str, Entry]
 
 
 def layers(saved: Path, epoch: int) -> Iterator[Layer]:
-    """The layers of an image that `docker save` wrote, from the first one on."""
+    """The layers of an image that `docker save` wrote, in order."""
     with tarfile.open(saved) as image:
         manifest = image.extractfile("manifest.json")
         assert manifest is not None
@@ -47,14 +47,14 @@ def layers(saved: Path, epoch: int) -> Iterator[Layer]:
 
 
 def entry(layer: tarfile.TarFile, info: tarfile.TarInfo, epoch: int) -> Entry:
-    """An entry whose time is at most `epoch`."""
+    """The entry, with a time of at most `epoch`."""
     file = layer.extractfile(info) if info.isreg() else None
     digest = hashlib.file_digest(file, "sha256").hexdigest() if file else ""  # type: ignore[arg-type]
     return Entry(info.type, info.mode, (info.uid, info.gid), min(int(info.mtime), epoch), info.linkname, digest)
 
 
 def differences(first: Layer, second: Layer) -> list[str]:
-    """A sentence for each entry that isn't the same in both."""
+    """A sentence for each entry that differs."""
     found = []
     for name in sorted(first.keys() | second.keys()):
         one, other = first.get(name), second.get(name)
@@ -67,7 +67,7 @@ def differences(first: Layer, second: Layer) -> list[str]:
 
 
 def is_reproduced(image: str, command: Sequence[str], epoch: int, folder: Path) -> bool:
-    """Build an image twice; whether all layers are equal. Says what differs."""
+    """Build an image twice, print differences, and return whether all layers are equal."""
     saved = []
     for number in (1, 2):
         tag = f"spojoin-reproduced:{image}-{number}"

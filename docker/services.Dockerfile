@@ -1,19 +1,19 @@
-# All Python services, the role by argument:  docker run … spojoin service router    The load generator is not in here.
+# All Python services; an argument names the role:  docker run … spojoin service router
 #   docker build -f docker/services.Dockerfile -t spojoin:dev .
-# BASE_IMAGE is any Debian with Python 3.11, for sites with a base of their own.
+# BASE_IMAGE may be any Debian with Python 3.11, for example a site's own base.
 ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS build
-# Kernels are compiled here, for every machine that has these instructions: x86-64-v3 is AVX2, x86-64-v4 AVX-512.
+# The build compiles kernels for all machines with these instructions: x86-64-v3 is AVX2, x86-64-v4 is AVX-512.
 ARG CPU_NAME=x86-64-v3
-# Sets of texts are compiled in one order, archives have one time, and bytecode knows its source by a hash in place of its
-# time: the same sources make the same bytes.
+# Equal sources make equal bytes: sets of texts compile in one order, archives hold one time, and bytecode refers to its
+# source by a hash, not by a time.
 ENV NUMBA_CPU_NAME=${CPU_NAME} NUMBA_CPU_FEATURES="" NUMBA_CACHE_DIR=/opt/spojoin/kernels \
     PYTHONHASHSEED=0 SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh \
     'apt-get update; apt-get install --yes --no-install-recommends binutils'
 WORKDIR /source
-# Where pip fetches from, in place of its default: ARG alone, so that no address stays in the image.
+# The index from which pip fetches. It is an ARG, so no address stays in the image.
 ARG PIP_INDEX_URL
 COPY docker/services.lock docker/build.lock docker/
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh ' \
@@ -28,14 +28,14 @@ RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/ru
     /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels .; \
     /opt/spojoin/bin/pip install --no-cache-dir --no-deps /wheels/*.whl; \
     python3 docker/slim.py /opt/spojoin'
-# The kernels' cache names the times of their sources, which that step has settled.
+# The kernels' cache holds the times of their sources, so it comes after the step that sets these times.
 RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh \
     '/opt/spojoin/bin/python -m spojoin.embedded.warm_up'
 
 FROM ${BASE_IMAGE}
 ARG CPU_NAME=x86-64-v3
 COPY --from=build /opt/spojoin /opt/spojoin
-# The root file system may be read-only: kernels are linked to where they can be written to.
+# The root file system may be read-only, so services link the kernels into a folder that they may write.
 ENV PATH=/opt/spojoin/bin:${PATH} \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

@@ -1,4 +1,4 @@
-"""Remove from an environment what no service uses: tests, headers, symbols, and Arrow's network libraries.
+"""Remove the files of an environment that no service uses: tests, headers, symbols, and Arrow's network libraries.
 
 python slim.py /opt/spojoin
 """
@@ -35,7 +35,7 @@ UNUSED = (
     "distutils-precedence.pth",
 )
 
-#: Libraries with symbols worth removing; others were patched in a way that strip breaks.
+#: Libraries whose symbols take much space. strip would break other libraries, which were patched.
 STRIPPED = (
     "llvmlite/binding/*.so",
     "pyarrow/libarrow.so.*",

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Python, unless Spark on Kubernetes starts a driver or an executor: these it names, as in its own images.
+# Runs Python, unless Spark on Kubernetes names `driver` or `executor`, as it does for its own images.
 set -e
 case "$1" in
 driver)
@@ -8,7 +8,7 @@ driver)
         --conf "spark.executorEnv.SPARK_DRIVER_POD_IP=$SPARK_DRIVER_BIND_ADDRESS" --deploy-mode client "$@"
     ;;
 executor)
-    # Options of the JVM are in numbered variables, one each; none of those that Spark makes holds a space.
+    # Each numbered variable holds one option of the JVM. Spark's options hold no spaces.
     options=$(env | sed -n 's/^SPARK_JAVA_OPT_[0-9]*=//p')
     # shellcheck disable=SC2086
     exec java $options -Xms"$SPARK_EXECUTOR_MEMORY" -Xmx"$SPARK_EXECUTOR_MEMORY" -cp "$SPARK_HOME/jars/*" \

@@ -1,21 +1,21 @@
 #!/bin/sh
-# One step of a build, given as a text: it fetches through proxies and trusts the build secret `ca`, in which one's own
-# certificate authorities are, as PEM. No time of the build stays in what it made, so that equal contents are equal layers.
+# Runs one step of a build, given as text. The step fetches through proxies, and trusts the certificate authorities in
+# the build secret `ca`, a PEM file. Its output holds no build time, so equal contents make equal layers.
 #   RUN --mount=type=secret,id=ca --mount=type=bind,source=docker/step.sh,target=/run/step.sh sh /run/step.sh 'pip …'
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 began="$work/began"
-touch --date="60 seconds ago" "$began"  # what the builder mounts is made a moment before
+touch --date="60 seconds ago" "$began"  # the builder creates its mounts a moment before
 
-# pip, curl and apt read the variables in lower case.
+# pip, curl and apt read the lower-case variables.
 for name in http_proxy https_proxy no_proxy; do
     upper=$(echo "$name" | tr a-z A-Z)
     eval "value=\${$name:-\${$upper:-}}"
     [ -z "$value" ] || export "$name=$value"
 done
 
-# Java reads none of them.
+# Java reads none of these variables.
 java=""
 for scheme in http https; do
     eval "url=\${${scheme}_proxy:-}"
@@ -37,7 +37,7 @@ if [ -s /run/secrets/ca ]; then
     export PIP_CERT="$work/ca.pem" SSL_CERT_FILE="$work/ca.pem" REQUESTS_CA_BUNDLE="$work/ca.pem" CURL_CA_BUNDLE="$work/ca.pem"
     echo "Acquire::https::CAInfo \"$work/ca.pem\";" >"$work/apt.conf"
     export APT_CONFIG="$work/apt.conf"
-    # apt fetches as a user of its own.
+    # apt fetches as its own user.
     chmod 755 "$work"
     if command -v keytool >/dev/null; then
         store="$work/cacerts"
@@ -53,7 +53,7 @@ fi
 
 sh -euc "$1"
 
-# What logs and caches say of the time, and the times of all that is new.
+# Logs and caches hold times; so do all new files.
 rm -rf /tmp/hsperfdata_* /var/log/apt /var/log/*.log /var/cache/ldconfig/aux-cache /var/cache/apt/*.bin /var/lib/apt/lists/*
 settled=1980-01-01T00:00:00Z
 find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /etc/resolv.conf -o -path /etc/hosts \

@@ -1,4 +1,4 @@
-"""What `spark-submit` starts where Spark is a cluster's: the command, with the arguments that follow this file."""
+"""The program that `spark-submit` starts: the command `spojoin`, with the arguments that follow this file."""
 
 from spojoin.cli.main import main
 

@@ -1,3 +1,3 @@
-"""Load for spojoin's services, faults, independent checks of every result, a demo, and comparisons with others."""
+"""Load generation, fault injection, independent checks of all results, a demo, and comparisons with other engines."""
 
 __version__ = "0.1.0"

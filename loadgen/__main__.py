@@ -1,4 +1,4 @@
-"""The command `loadgen`: each command is in the room of what it does."""
+"""The command `loadgen`; each subcommand is in the folder for its purpose."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Annotated
 import typer
 
 import loadgen
-from loadgen.chaos.commands import chaos
-from loadgen.chaos.silence_commands import silence
-from loadgen.chaos.soak_commands import soak
+from loadgen.chaos.commands import chaos, silence, soak
 from loadgen.check.commands import check
 from loadgen.demo.commands import demo, fetch
 from loadgen.engines.commands import engines_app
@@ -18,8 +16,9 @@ from loadgen.load.commands import list_workloads, produce, ramp
 from loadgen.load.feed_commands import feed_app
 from loadgen.papers.commands import papers
 from loadgen.promises.commands import promises
-from spojoin.cli.extras import COMMAND
-from spojoin.cli.version import version_option
+from loadgen.simulate.commands import simulate
+from spojoin.cli.errors import COMMAND
+from spojoin.cli.options import version_option
 
 app = typer.Typer(
     name="loadgen",
@@ -31,9 +30,10 @@ app = typer.Typer(
 
 `loadgen demo` shows everything at work on real flights. `loadgen produce` sends rows, `loadgen ramp` finds the
 highest rate that holds, `loadgen chaos` breaks things while every result is checked. `loadgen silence` measures how
-long a fault is felt, `loadgen soak` goes on breaking and changing everything for hours. `loadgen workloads` lists
-what can be sent, each with a query made for it. `loadgen promises`, `loadgen engines` and `loadgen papers` measure:
-the speeds that are promised, other engines, and the papers' figures.""",
+long a fault is felt, `loadgen soak` goes on breaking and changing everything for hours. `loadgen simulate` runs the
+services' logic in one process under faults that a seed draws. `loadgen workloads` lists what can be sent, each with a
+query made for it. `loadgen promises`, `loadgen engines` and `loadgen papers` measure: the speeds that are promised,
+other engines, and the papers' figures.""",
 )
 
 
@@ -54,6 +54,7 @@ app.command("ramp")(ramp)
 app.command("chaos")(chaos)
 app.command("silence")(silence)
 app.command("soak")(soak)
+app.command("simulate")(simulate)
 app.command("promises")(promises)
 app.add_typer(engines_app, name="engines")
 app.command("papers")(papers)
@@ -61,7 +62,7 @@ app.command("fetch")(fetch)
 
 
 def main() -> None:
-    """Run the command; a mistake is one sentence."""
+    """Run the command; print a user's mistake as one sentence."""
     with one_sentence(is_debug=False):
         app()
 

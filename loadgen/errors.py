@@ -1,4 +1,4 @@
-"""How a command of the load generator ends: one sentence for people where something is wrong."""
+"""Errors of the load generator's commands, as one sentence."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from spojoin.cli import errors
 
 
 def one_sentence(*, is_debug: bool) -> AbstractContextManager[None]:
-    """Turns what a person can put right into one line on stderr and status 2.
+    """Turns errors that the user can correct into one line on stderr and status 2.
 
-    The load generator's data classes raise ValueError for a mistake of the person who gave them their values.
+    The load generator's data classes raise ValueError for the user's invalid values.
     """
     return errors.one_sentence(is_debug=is_debug, installation=LOADGEN, plain=(ValueError,))

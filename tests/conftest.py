@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import secrets
 import sys
 import threading
 from pathlib import Path
@@ -10,11 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from spojoin.simulate.editions import fresh_start
+from tests.support.warm import forked_modules
 
 # An example's duration depends on the machine and on kernel compilation more than on the code. Examples are the
 # same in each run, so a new failure comes from the change under test; `make fuzz` looks for new examples.
-settings.register_profile("spojoin", deadline=None, derandomize=True)
+settings.register_profile("spojoin", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("search", deadline=None, max_examples=1_000)
 settings.load_profile("spojoin")
 
@@ -24,7 +25,26 @@ os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "support" / 
 
 def pytest_addoption(parser):
     parser.addoption("--run-cluster", action="store_true", help="run the tests that need a Kubernetes cluster")
-    parser.addoption("--fresh-from", type=int, default=fresh_start(), help="the first of the simulator's fresh seeds")
+    parser.addoption("--long", action="store_true", help="also run the tests that are marked as long")
+    # Drawn as `loadgen simulate --campaign` draws it, whose imports a plain installation lacks.
+    start = secrets.randbelow((1 << 63) - (1 << 32))
+    parser.addoption("--fresh-from", type=int, default=start, help="the first of the simulator's fresh seeds")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what is marked as long, unless it is asked for or named."""
+    if config.getoption("--long") or any("::" in argument for argument in config.args):
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _modules_are_imported_once():
+    with forked_modules():
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,1 +1,1 @@
-"""The chart's dashboards, alert rules, topology and pages, made from code: `python -m helm.tables --write`."""
+"""Generates the chart's dashboards, alert rules, topology and pages from code: `python -m helm.tables --write`."""

@@ -1,4 +1,4 @@
-"""`python -m helm.tables`: write the chart's dashboards, alert rules, topology and pages, or check them."""
+"""`python -m helm.tables` writes or checks the chart's generated files."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ app = typer.Typer(add_completion=False, context_settings={"help_option_names": [
 @app.command()
 def main(
     write: Annotated[bool, typer.Option("--write", help="Write the files.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Fail if a file is not what would be written.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Fail if a file is out of date.")] = False,
     chart: Annotated[Path, typer.Option(help="The chart's folder.", file_okay=False)] = Path("helm/spojoin"),
 ) -> None:
-    """Make the dashboards, the alert rules, the topology, README.md, METRICS.md and the tables of SECURITY.md."""
+    """Write or check the dashboards, alert rules, topology, METRICS.md, and the tables of README.md and SECURITY.md."""
     if write == check:
-        raise typer.BadParameter("say either --write or --check")
+        raise typer.BadParameter("expected either --write or --check")
     if write:
         files.write(chart)
     elif found := files.stale(chart):
         print(
-            f"{', '.join(str(chart / name) for name in found)} not up to date: run python -m helm.tables --write",
+            f"{', '.join(str(chart / name) for name in found)} out of date: run python -m helm.tables --write",
             file=sys.stderr,
         )
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""Alert rules as Prometheus reads them; each has a section of its name in the chart's RUNBOOK.md."""
+"""Alert rules for Prometheus. The chart's RUNBOOK.md has a section for each."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from helm.tables.expressions import TENANT, scoped, serving
 from spojoin.protocol.services import NEEDED
 from spojoin.protocol.topology import Role
-from spojoin.telemetry.absences import AWAY_MS
+from spojoin.telemetry.expected_services import AWAY_MS
 
-#: How long a service that results need has been away, as in the events of page and controller.
+#: How long a needed service must be gone; the page and the controller wait equally long.
 AWAY = f"{AWAY_MS / 1000:.0f}s"
-#: Where a release's own rules have the labels of its series.
+#: In a release's own rules, the placeholder for the labels of its series.
 RELEASE = "$release"
-#: How long what has run is missed where nothing says what should run: an uninstalled release is forgotten then.
+#: How long a stopped service counts as missing if nothing defines the services that should run.
 REMEMBERED = "1d"
 _LAG = f"sum by ({TENANT}, role) (spojoin_input_lag_records)"
 _ROUTER, _SINK = (f"{{role{serving([role])}}}" for role in (Role.ROUTER, Role.SINK))
@@ -23,7 +23,7 @@ _INPUTS_WAIT = f"sum by ({TENANT}) (spojoin_input_lag_records{_ROUTER})"
 _HEAD = f"max by ({TENANT}) (spojoin_head_frames{_ROUTER})"
 _DONE = f"max by ({TENANT}) (spojoin_result_frames{_SINK})"
 
-#: Processes without which there are no results.
+#: Processes that results need.
 _SERVING = f"spojoin_build_info{{role{serving(NEEDED)}}}"
 _RUNNING = f"count by ({TENANT}) ({_SERVING})"
 
@@ -32,8 +32,8 @@ def _lately(series: str, span: str = REMEMBERED) -> str:
     return f"count by ({TENANT}) (last_over_time({series}[{span}]))"
 
 
-#: What should run, and what does, by service. Only routers write worker counts: their word counts, if there is one. How
-#: many joiners there are the joiners know.
+#: The instances that should run, and the running ones, by service. Only routers write worker counts, so a router's
+#: value takes precedence. The joiners report their own number.
 _BY_SERVICE = f"by ({TENANT}, needed)"
 _NEEDED = (
     f"(max {_BY_SERVICE} (spojoin_needed_instances{_ROUTER})"
@@ -45,10 +45,11 @@ _INSTANCES = f'count {_BY_SERVICE} (label_replace({_SERVING}, "needed", "$1", "s
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A rule: it fires when `expression` has given a series for as long as `lasting`.
+    """A rule that fires once `expression` has returned a series for the time `lasting`.
 
-    summary: one line, with the labels of the series; severity: `critical` where results stop or are wrong
-    of_release: what a release's own rules ask instead, which end with it, so that they know that it should run
+    severity: `critical` if results stop or are wrong
+    summary: one line, with the labels of the series
+    of_release: the expression in a release's own rules, which exist only while the release is installed
     """
 
     name: str
@@ -60,12 +61,12 @@ class Alert:
 
     @property
     def runbook(self) -> str:
-        """Its section of the runbook, relative to the chart's folder."""
+        """The address of the alert's section in the runbook, relative to the chart's folder."""
         return f"RUNBOOK.md#{self.name.lower()}"
 
 
 def _optional(name: str, role: Role, summary: str) -> Alert:
-    """A role that nothing waits for is gone while results flow."""
+    """An alert that fires if an optional role is gone while results flow."""
     series = f'spojoin_build_info{{role="{role}"}}'
     is_there = f"count by ({TENANT}) ({series})"
     expression = f"({_RUNNING} and on ({TENANT}) {_lately(series)}) unless {is_there}"
@@ -78,28 +79,28 @@ ALERTS = (
         f"min_over_time({_LAG}[10m:30s]) > 0 and deriv({_LAG}[10m:30s]) > 0",
         "10m",
         "warning",
-        "{{ $labels.role }} of {{ $labels.query }} reads slower than its inputs grow: {{ $value }} records wait.",
+        "{{ $labels.role }} of {{ $labels.query }} reads more slowly than its inputs grow: {{ $value }} records wait.",
     ),
     Alert(
         "SpojoinNoProgress",
         f"(({_INPUTS_WAIT} > 0) or ({_HEAD} - {_DONE} > 0)) unless ({_MOVES} > 0)",
         "2m",
         "critical",
-        "{{ $labels.query }} has work but no result has come for five minutes.",
+        "{{ $labels.query }} has work but has given no result for five minutes.",
     ),
     Alert(
         "SpojoinQueryGone",
         f"{_lately(_SERVING)} unless {_RUNNING}",
         AWAY,
         "critical",
-        "{{ $labels.query }} ran within the last day, and Prometheus sees none of its services: there are no results.",
+        "{{ $labels.query }} ran within the last day, but Prometheus sees none of its services: results have stopped.",
     ),
     Alert(
         "SpojoinNeverSeen",
         "",
         "10m",
         "critical",
-        "Prometheus has seen no service of {{ $labels.query }} for a day, or ever, though its release is installed.",
+        "The release of {{ $labels.query }} is installed, but Prometheus has seen none of its services within a day.",
         of_release=f"absent({_SERVING}) unless on () {_lately(_SERVING, '23h')}",
     ),
     Alert(
@@ -114,7 +115,7 @@ ALERTS = (
         f"{_INSTANCES} < {_NEEDED}",
         AWAY,
         "warning",
-        "Of {{ $labels.needed }} of {{ $labels.query }} one instance is gone: the other works, and nothing stands by.",
+        "One instance of {{ $labels.needed }} of {{ $labels.query }} is gone: the other works without a standby.",
     ),
     Alert(
         "SpojoinPodReplaced",
@@ -136,17 +137,17 @@ ALERTS = (
         f" or min by ({TENANT}) (spojoin_results_exact{_SINK}) < 1",
         "0m",
         "critical",
-        "The last check of {{ $labels.query }} found results that are missing or wrong.",
+        "The last check of {{ $labels.query }} found missing or wrong results.",
     ),
     _optional(
         "SpojoinPredictorGone",
         Role.PREDICTOR,
-        "{{ $labels.query }} has had a predictor within the last day, and has none now: its plan is no longer renewed.",
+        "{{ $labels.query }} had a predictor within the last day but has none now: its plan grows old.",
     ),
     _optional(
         "SpojoinControllerGone",
         Role.CONTROLLER,
-        "{{ $labels.query }} has had a controller within the last day, and has none now: nobody follows its pods.",
+        "{{ $labels.query }} had a controller within the last day but has none now: the join ignores changed pods.",
     ),
     Alert(
         "SpojoinRedisGone",
@@ -159,12 +160,12 @@ ALERTS = (
 
 
 def rules() -> dict[str, Any]:
-    """The rule file's content, for all queries that a Prometheus sees."""
+    """The content of the rule file, which covers all queries that Prometheus sees."""
     return _group([_rule(alert, alert.expression) for alert in ALERTS if alert.expression])
 
 
 def release_rules() -> dict[str, Any]:
-    """The `spec` of a release's PrometheusRule: RELEASE stands for the labels of its series."""
+    """The `spec` of a release's PrometheusRule, with RELEASE for the labels of its series."""
     return _group([_rule(alert, scoped(alert.of_release or alert.expression, RELEASE)) for alert in ALERTS])
 
 

@@ -23,24 +23,25 @@ from helm.tables.charts import (
 )
 from helm.tables.expressions import pick, quantile, rate, total
 from helm.tables.panels import Dashboard, DashboardPanel, MetricSeries, PanelKind, Row
-from spojoin.telemetry.hop import IN_TURN, Hop
+from spojoin.protocol.topology import Hop
+from spojoin.telemetry.hop import IN_TURN
 
 _GLANCE = Row(
     "At a glance",
     (
         number("Tuples in /s", "Tuples that the router puts into frames.", TUPLES_IN),
-        number("Results /s", "Tuples answered: as many as come in, or they pile up.", TUPLES_OUT),
+        number("Results /s", "Tuples that the sink answers. If fewer than come in, they pile up.", TUPLES_OUT),
         number("Matches /s", "Matches in the results.", MATCHES),
-        number("Latency p99", "From produce to result, for 99 of 100 tuples.", quantile(0.99, LATENCY), "s"),
+        number("Latency p99", "Time from production to result, for 99 of 100 tuples.", quantile(0.99, LATENCY), "s"),
         number(
             "Oldest unanswered",
-            "Age of the oldest row without a result, rows that wait in the inputs included; 0 where none waits.",
+            "Age of the oldest row without a result, including rows that wait in the inputs; 0 if none waits.",
             f"max({pick('spojoin_oldest_unanswered_seconds')})",
             "s",
         ),
         number(
             "Frames under way",
-            "Frames in the log whose results are not out; never more than the credits.",
+            "Frames in the log without results. They never exceed the credits.",
             f"{HEAD} - max({pick('spojoin_result_frames', role='sink')})",
         ),
         number(
@@ -52,7 +53,7 @@ _GLANCE = Row(
         ),
         number(
             "Completeness",
-            "Right result rows / rows expected, by the last check; empty before the first.",
+            "Right result rows / expected rows, by the last check; empty before the first check.",
             f"min({pick('spojoin_completeness_ratio', role='sink')})",
             "percentunit",
             alarm_below=1,
@@ -65,17 +66,17 @@ _GLANCE = Row(
         ),
         number(
             "Since the last check",
-            "How old the last check is.",
+            "Age of the last check.",
             f"time() - max({pick('spojoin_completeness_check_timestamp_seconds', role='sink')})",
             "s",
         ),
         number(
             "Dead letters",
-            "Rows refused within the range shown.",
+            "Rows refused within the dashboard's time range.",
             f"sum(increase({pick('spojoin_dead_letters_total', role='router')}[$__range]))",
         ),
         number(
-            "Epoch", "Claims of routers to the log: one more a router's start.", f"max({pick('spojoin_log_epochs')})"
+            "Epoch", "Claims of routers to the log; each router start adds one.", f"max({pick('spojoin_log_epochs')})"
         ),
         number("Credits left", "Frames that the router may still write ahead of the results.", CREDITS),
     ),
@@ -84,30 +85,30 @@ _GLANCE = Row(
 _RATES = Row(
     "Rates and latency",
     (
-        lines("Tuples /s", "In: put into frames. Out: answered.", (TUPLES_IN, "in"), (TUPLES_OUT, "out")),
+        lines("Tuples /s", "In: tuples put into frames. Out: tuples answered.", (TUPLES_IN, "in"), (TUPLES_OUT, "out")),
         lines("Matches /s", "Matches in the results.", (MATCHES, "matches")),
         lines(
             "Latency",
-            "From a tuple's production to its result being readable (bucket bounds lie a quarter apart); and the age "
-            "of the oldest tuple without a result, which alone grows while no results come.",
+            "Time from a tuple's production until its result is readable (bucket bounds are a quarter apart). While no "
+            "results come, only the age of the oldest tuple without a result grows.",
             *((quantile(share, LATENCY), f"p{100 * share:g}") for share in (0.5, 0.9, 0.99)),
             (f"max({pick('spojoin_oldest_unanswered_seconds')})", "oldest unanswered"),
             unit="s",
         ),
         lines(
             "Open rows",
-            "Left rows that wait for later partners before they are answered, where a query answers on close.",
+            "Left rows that wait for later partners, in a query that answers on close.",
             (f"max({pick('spojoin_open_tuples')})", "open"),
         ),
         lines(
             "Oldest open row",
-            "For how long the oldest of them has waited.",
+            "How long the oldest open row has waited.",
             (f"max({pick('spojoin_oldest_open_seconds')})", "oldest open"),
             unit="s",
         ),
         lines(
             "Event time held",
-            "For how long rows have waited for an input that brings nothing, and for which one; 0 where none waits.",
+            "How long rows have waited for a silent input, and for which one; 0 if none waits.",
             (
                 f"max by (stream, partition) ({pick('spojoin_event_time_held_seconds')}) or vector(0)",
                 "{{stream}} {{partition}}",
@@ -116,7 +117,7 @@ _RATES = Row(
         ),
         DashboardPanel(
             "Latency, all tuples",
-            "How many tuples were answered after how long.",
+            "The number of tuples answered, by latency.",
             (MetricSeries(total(rate(f"{LATENCY}_bucket", role="sink"), "le"), "{{le}}"),),
             "s",
             PanelKind.HEAT,
@@ -124,7 +125,7 @@ _RATES = Row(
         ),
         lines(
             "Records read /s by topic",
-            "What all services take from Kafka.",
+            "Records that all services read from Kafka.",
             (total(rate("spojoin_records_read_total"), "topic"), "{{topic}}"),
         ),
     ),
@@ -138,8 +139,7 @@ _HOPS = Row(
     (
         DashboardPanel(
             "Where a frame's time goes",
-            "Mean time of each hop from production to results that are readable; together they make up the latency of "
-            "a frame's oldest row.",
+            "Mean time of each hop from production to result. The sum is the latency of a frame's oldest row.",
             (
                 MetricSeries(
                     f"{total(rate(f'{HOP}_sum', hop=_IN_TURN), 'hop')} / "
@@ -153,8 +153,8 @@ _HOPS = Row(
         ),
         lines(
             "Meanwhile, by service",
-            "For 99 of 100 frames: how long after it was appended a service takes a frame, and how long its own answer "
-            "takes. The slowest is what evaluation waits for.",
+            "For 99 of 100 frames: the time until a service takes an appended frame, and the time of its own answer. "
+            "Evaluation waits for the slowest service.",
             (quantile(0.99, HOP, "hop, service_name", hop=_MEANWHILE), "{{hop}} {{service_name}}"),
             unit="s",
             width=12,
@@ -167,12 +167,12 @@ _PROGRESS = Row(
     (
         lines(
             "Lag",
-            "Records in Kafka that a role has not read, over all its inputs; the router's are the users' inputs too.",
+            "Records in Kafka that a role has yet to read, over all inputs. The router also reads the users' inputs.",
             (total(pick("spojoin_input_lag_records"), "role"), "{{role}}"),
         ),
         lines(
             "Frames behind the head",
-            "How far each role has read behind the router's latest frame.",
+            "Frames from each role's position in the log to the router's latest frame.",
             (
                 f"{HEAD} - on () group_right () min by (role) ({pick('spojoin_head_frames', role=FRAME_READERS)})",
                 "{{role}}",
@@ -180,7 +180,7 @@ _PROGRESS = Row(
         ),
         lines(
             "Result position behind the head",
-            "Frames without results, as each role knows it; a role that knows too little trims and paces late.",
+            "Frames without results, as each role knows them. A role that learns late trims and paces late.",
             (
                 f"{HEAD} - on () group_right () min by (role) ({pick('spojoin_result_frames', role=LOOPS)})",
                 "{{role}}",
@@ -194,7 +194,7 @@ _WINDOWS = Row(
     (
         lines(
             "Window fill",
-            "Tuples in the window / its length; for windows of time 1 once a tuple has left.",
+            "Tuples in the window / its length. A window of time shows 1 once a tuple has left it.",
             (f"max by (stream) ({pick('spojoin_window_fill_ratio', role='router')})", "{{stream}}"),
             unit="percentunit",
         ),
@@ -205,13 +205,13 @@ _WINDOWS = Row(
         ),
         lines(
             "Selectivity",
-            "Matches / pairs of a tuple and an earlier one in its window. A self join's pair may match twice.",
+            "Matches / pairs of a tuple and an earlier tuple in its window. A pair of a self join may match twice.",
             (f"{MATCHES} / {total(rate('spojoin_candidate_pairs_total', role='router'))}", "matches / pairs"),
             unit="percentunit",
         ),
         lines(
             "Selectivity of each predicate",
-            "Share of pairs of a small sample of recent tuples that satisfy it: an estimate.",
+            "An estimate: the share of pairs that satisfy it, in a small sample of recent tuples.",
             (
                 f"max by (predicate) ({pick('spojoin_predicate_selectivity_ratio', role='predictor')})",
                 "{{predicate}}",
@@ -225,7 +225,7 @@ _WINDOWS = Row(
         ),
         lines(
             "Share of hot tuples",
-            "Tuples with a hot value / all.",
+            "Tuples with a hot value / all tuples.",
             (f"{total(rate('spojoin_hot_tuples_total', role='router'))} / {TUPLES_IN}", "hot"),
             unit="percentunit",
         ),
@@ -237,19 +237,19 @@ _WORKERS = Row(
     (
         lines(
             "Load imbalance",
-            "The busiest worker / the mean: by pairs answered for, and by processor time. 1 is even.",
+            "The busiest worker / the mean, by covered pairs and by processor time. 1 means an even load.",
             (imbalance(total(rate("spojoin_compared_pairs_total", role="pojoin"), SERVICE)), "pairs"),
             (imbalance(total(rate(CPU, role="pojoin"), SERVICE)), "processor"),
         ),
         lines(
             "One merge",
-            "Mean time of merging or splitting index nodes.",
+            "Mean time in which a worker merges or splits index nodes.",
             (seconds_each("merge", role="pojoin"), BY_SERVICE),
             unit="s",
         ),
         lines(
             "One build",
-            "Mean time of building a search structure: wavelet matrix, bitmaps or ranks.",
+            "Mean time in which a worker builds a search structure: a wavelet matrix, bitmaps or ranks.",
             (seconds_each("build", role="pojoin"), BY_SERVICE),
             unit="s",
         ),
@@ -261,39 +261,39 @@ _TROUBLE = Row(
     (
         lines(
             "Dead letters /s by reason",
-            "Rows refused.",
+            "Refused rows.",
             (total(rate("spojoin_dead_letters_total", role="router"), "reason"), "{{reason}}"),
         ),
         lines(
             "Pairs without a value /s",
-            "Pairs for which an expression of both sides failed: it counts as NULL.",
+            "Pairs for which an expression of both sides failed; its value then counts as NULL.",
             (total(rate("spojoin_pairs_without_value_total", role="sink")), "pairs"),
         ),
         lines(
             "Retries /s by error",
-            "Machines thrown away and rebuilt from the log.",
+            "Machines that services discard and rebuild from the log.",
             (total(rate("spojoin_retries_total"), "error"), "{{error}}"),
         ),
         lines(
             "Replays and take-overs /s",
-            "Rebuilds from the log, starts included, by role; and services that a newer instance ended.",
+            "Rebuilds from the log by role, including starts; and services that a newer instance ended.",
             (total(rate("spojoin_replays_total"), "role"), "{{role}}"),
             (total(rate("spojoin_fenced_total")), "fenced"),
         ),
         lines(
             "Redis errors /s by role",
-            "Operations without an answer; a dead Redis is tried once a second by each service.",
+            "Operations without an answer. Each service tries a dead Redis once a second.",
             (total(rate("spojoin_store_errors_total"), "role"), "{{role}}"),
         ),
         lines(
             "Kafka errors /s",
-            "What the clients report, by librdkafka's name.",
+            "Errors that the clients report, by librdkafka's names.",
             (total(rate("spojoin_kafka_errors_total"), "error"), "{{error}}"),
         ),
         lines("Credits left", "At 0 the router waits for results.", (CREDITS, "credits")),
         lines(
             "Services whose query was refused",
-            "They go on with the query that was served before, or wait for its name.",
+            "These services continue with the previous query, or wait for the query's name.",
             (f"count({pick('spojoin_query_accepted')} == 0) or vector(0)", "services"),
         ),
     ),

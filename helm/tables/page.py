@@ -1,4 +1,4 @@
-"""The page that documents every metric, made from the registry, the dashboards and the alerts."""
+"""METRICS.md, made from the registry of metrics, the dashboards and the alerts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from spojoin.telemetry.metrics import SERVICE_LABELS, Described, Metrics
 
 _HEAD = """# Metrics, dashboards, alerts
 
-Made by `python -m helm.tables --write`; do not edit. [What to do about an alert](RUNBOOK.md).
+Made by `python -m helm.tables --write`; do not edit. [The runbook](RUNBOOK.md) explains how to handle each alert.
 
-Every service serves `/metrics`. Where Prometheus' operator and Grafana run, the chart installs dashboards and alerts:
+Every service serves `/metrics`. The chart installs alerts for Prometheus' operator and dashboards for Grafana:
 
     helm upgrade joins helm/spojoin --reuse-values --set serviceMonitor.enabled=true \\
         --set prometheusRule.enabled=true --set dashboards.enabled=true
@@ -22,33 +22,34 @@ Every service serves `/metrics`. Where Prometheus' operator and Grafana run, the
 All metrics carry these labels:
 """
 _PROCESS = """
-The usual metrics of the process (`process_*`) and of Python (`python_gc_*`) are there too, with the same labels.
-Dashboards and alerts also use the labels `namespace` and `release`, which Prometheus adds in Kubernetes; without these
-labels they show all releases together.
+The usual metrics of the process (`process_*`) and of Python (`python_gc_*`) have the same labels. Dashboards and alerts
+also use the labels `namespace` and `release`, which Prometheus adds in Kubernetes. Without these labels they show all
+releases together.
 """
 _OWN = ", ".join(alert.name for alert in ALERTS if not alert.expression)
-_RULES = f"""`prometheusRule.enabled` installs rules over the series of the release alone: each release has its own, and
-they end with it. A Prometheus without the operator reads [alerts/rules.yaml](alerts/rules.yaml), the rules over all
-queries that it sees: {_OWN} is not among them, and SpojoinQueryGone fires for up to a day after a query was
-uninstalled. Each alert's `runbook` names its section of the runbook; `prometheusRule.runbookUrl` adds a `runbook_url`.
+_RULES = f"""
+`prometheusRule.enabled` installs rules for the release. They read only its series, and an uninstall removes
+them. A Prometheus without the operator reads [alerts/rules.yaml](alerts/rules.yaml): these rules cover all queries that
+it sees. They lack {_OWN}, and SpojoinQueryGone fires for up to a day after an uninstall. Each alert's
+`runbook` names its section of the runbook; `prometheusRule.runbookUrl` adds a `runbook_url`.
 """
 
 
 def page() -> str:
-    """The page, as Markdown."""
+    """The page as Markdown."""
     return "\n".join(
         [
             _HEAD,
-            *_table(("label", "holds"), [(f"`{label}`", about) for label, about in SERVICE_LABELS.items()]),
+            *_table(("label", "content"), [(f"`{label}`", about) for label, about in SERVICE_LABELS.items()]),
             _PROCESS,
             "## Metrics\n",
             *_table(
-                ("metric", "type", "labels", "what it says", "seen in"),
+                ("metric", "type", "labels", "meaning", "shown in"),
                 [_row(metric) for metric in sorted(Metrics().described)],
             ),
             "\n## Dashboards\n",
             *_table(("dashboard", "panels"), [_dashboard(each) for each in DASHBOARDS]),
-            "\n## Alerts\n",
+            "\n## Alerts",
             _RULES,
             *_table(("alert", "severity", "after", "fires when"), [_alert(alert) for alert in ALERTS]),
             "",
@@ -64,13 +65,13 @@ def users(metric: Described) -> list[str]:
 
 
 def expressions_of(board: Dashboard) -> list[str]:
-    """All that a dashboard asks, its choices' series included."""
+    """All expressions of a dashboard and its variables."""
     asked = [series.expression for panel in board.panels for series in panel.series]
     return [*asked, *(variable.series for variable in board.variables)]
 
 
 def exposed(metric: Described) -> set[str]:
-    """The names under which a metric's series come."""
+    """The names of a metric's series."""
     if metric.kind == "histogram":
         return {f"{metric.name}_{part}" for part in ("bucket", "sum", "count")}
     return {metric.name}

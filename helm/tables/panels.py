@@ -1,4 +1,4 @@
-"""Dashboards as plain data, and as the JSON that Grafana reads."""
+"""Dashboards as data, and as JSON for Grafana."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 #: Grafana arranges panels on this many columns.
 COLUMNS = 24
 HEIGHTS = {"stat": 4, "timeseries": 8, "heatmap": 8}
-#: of the JSON written here; Grafana updates older versions
+#: The version of the JSON here; Grafana updates older versions.
 SCHEMA_VERSION = 39
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
@@ -28,7 +28,7 @@ class PanelKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetricSeries:
-    """An expression, and what its series are called."""
+    """An expression and the legend of its series."""
 
     expression: str
     legend: str = ""
@@ -36,9 +36,11 @@ class MetricSeries:
 
 @dataclass(frozen=True, slots=True)
 class DashboardPanel:
-    """What one chart shows. `unit` is Grafana's name of it; `alarm_below`: a lower value is shown red.
+    """A chart.
 
-    is_stacked: whether lines add up: each is drawn on those before it
+    unit: Grafana's name of the unit
+    alarm_below: lower values are red
+    is_stacked: whether each line stands on the lines before it
     """
 
     title: str
@@ -61,7 +63,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A choice at the dashboard's head: the values of a label; `has_all`: all of them, an absent label included."""
+    """A choice among a label's values at the dashboard's head; `has_all` offers all, even an absent label."""
 
     name: str
     series: str
@@ -70,7 +72,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """A page of panels; `uid` is its address and stays."""
+    """A page of panels with the permanent address `uid`."""
 
     uid: str
     title: str
@@ -85,7 +87,7 @@ class Dashboard:
 
 
 def as_json(dashboard: Dashboard) -> Json:
-    """What Grafana imports."""
+    """The dashboard as JSON for Grafana."""
     return {
         "uid": dashboard.uid,
         "title": dashboard.title,
@@ -105,7 +107,7 @@ def as_json(dashboard: Dashboard) -> Json:
 
 
 def _panels(rows: Sequence[Row]) -> Iterator[Json]:
-    """Rows one below another, their panels from left to right."""
+    """The panels of rows that stand below one another, from left to right."""
     ids, y = count(1), 0
     for row in rows:
         yield {"id": next(ids), "type": "row", "title": row.title, "gridPos": _grid(0, y, COLUMNS, 1), "panels": []}

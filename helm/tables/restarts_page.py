@@ -1,14 +1,14 @@
-"""The README's table of what a changed setting restarts, from the settings' readers."""
+"""The README's table of the processes that a changed setting restarts, made from the settings' readers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from spojoin.protocol.packing import PACKABLE
-from spojoin.protocol.topology import Role
-from spojoin.runtime.readers import PAGE, READERS, SHARED
+from spojoin.protocol.topology import LONE_ROLES, Role
+from spojoin.runtime.setting_readers import PAGE, READERS, SHARED
 
-#: Values of the chart by the setting that they become; other settings are values under `settings`.
+#: The chart's value for each setting; other settings are values under `settings`.
 VALUES = {
     "joiners": "mutable.replicas",
     "workers_max": "pojoin.maxReplicas",
@@ -28,7 +28,7 @@ VALUES = {
     "backfill": "query.backfill",
     "autoscale": "controller.autoscale",
 }
-#: What a pod says of itself, what goes along with another value, and what no value of the chart says.
+#: Settings that pods set themselves, that follow another value, or that the chart never sets.
 _UNSAID = [
     "query_file",
     "joiner",
@@ -57,13 +57,13 @@ _UNSAID = [
 
 
 def restarts() -> Iterator[str]:
-    """The table's lines, by what restarts."""
+    """The table's lines: one for each set of processes that restart."""
     by_readers: dict[tuple[str, ...], list[str]] = {}
     for setting, readers in READERS.items():
         if setting not in _UNSAID:
             value = VALUES.get(setting, f"settings.{setting}")
             by_readers.setdefault(tuple(readers), []).append(f"`{value}`")
-    yield "| a change of | restarts |"
+    yield "| a changed value | restarts |"
     yield "| --- | --- |"
     for readers, values in sorted(by_readers.items(), key=lambda item: -len(item[0])):
         yield f"| {' '.join(values)} | {_named(readers)} |"
@@ -75,7 +75,7 @@ def _named(readers: tuple[str, ...]) -> str:
     if set(readers) == {*Role}:
         return "all but the page"
     if set(readers) == {*PACKABLE}:
-        return "all but predictor, controller and page"
+        return f"all but {', '.join(LONE_ROLES)} and page"
     if readers == (SHARED,):
         return "processes of several roles"
     return ", ".join(readers)

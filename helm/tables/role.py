@@ -1,4 +1,4 @@
-"""The dashboard of one role: every service of it by its name."""
+"""The dashboard of one role, by service."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _ROLE = "$role"
 
 
 def _of_role(title: str, about: str, name: str, unit: str = "short") -> DashboardPanel:
-    """A gauge of the chosen role, by service."""
+    """A panel with a gauge of the chosen role, by service."""
     return lines(title, about, (f"max by ({SERVICE}) ({pick(name, role=_ROLE)})", BY_SERVICE), unit=unit)
 
 
 def _rate_of_role(title: str, about: str, name: str, by: str = SERVICE, unit: str = "short") -> DashboardPanel:
-    """A counter of the chosen role, a second."""
+    """A panel with a counter of the chosen role, per second."""
     legend = " ".join(f"{{{{{label}}}}}" for label in by.split(", "))
     return lines(title, about, (total(rate(name, role=_ROLE), by), legend), unit=unit)
 
@@ -25,7 +25,7 @@ _ROLE_WORK = Row(
     (
         _rate_of_role(
             "Busy",
-            "Share of time in steps of the loop; at 1 it is the bottleneck. The predictor has none.",
+            "Share of time in steps of the loop. A service at 1 is the bottleneck. The predictor has no loop.",
             f"{STEP}_sum",
             unit="percentunit",
         ),
@@ -36,45 +36,45 @@ _ROLE_WORK = Row(
             (quantile(0.99, STEP, SERVICE, role=_ROLE), f"{BY_SERVICE} p99"),
             unit="s",
         ),
-        _of_role("Caught up", "1 once everything present at the start was read.", "spojoin_caught_up"),
-        _rate_of_role("Records read /s", "By topic.", "spojoin_records_read_total", "topic"),
-        _rate_of_role("Records written /s", "By topic.", "spojoin_records_written_total", "topic"),
-        _rate_of_role("Bytes read", "By topic.", "spojoin_read_bytes_total", "topic", "Bps"),
-        _rate_of_role("Bytes written", "By topic.", "spojoin_written_bytes_total", "topic", "Bps"),
+        _of_role("Caught up", "1 once the service has read all records from before its start.", "spojoin_caught_up"),
+        _rate_of_role("Records read /s", "Records, by topic.", "spojoin_records_read_total", "topic"),
+        _rate_of_role("Records written /s", "Records, by topic.", "spojoin_records_written_total", "topic"),
+        _rate_of_role("Bytes read", "Bytes a second, by topic.", "spojoin_read_bytes_total", "topic", "Bps"),
+        _rate_of_role("Bytes written", "Bytes a second, by topic.", "spojoin_written_bytes_total", "topic", "Bps"),
         lines(
             "Lag",
             "Records of an input that wait in Kafka or in the service.",
             (total(pick("spojoin_input_lag_records", role=_ROLE), "topic, partition"), "{{topic}}[{{partition}}]"),
         ),
-        _of_role("Waiting", "Records read but not yet taken by the machine.", "spojoin_waiting_records"),
+        _of_role("Waiting", "Records read that the machine has yet to take.", "spojoin_waiting_records"),
     ),
 )
 
 _ROLE_STATE = Row(
     "State",
     (
-        _of_role("Tuples held", "In memory.", "spojoin_state_tuples"),
-        _of_role("Index bytes", "Of the PO-Join workers' indexes.", "spojoin_state_bytes", "bytes"),
+        _of_role("Tuples held", "Tuples in memory.", "spojoin_state_tuples"),
+        _of_role("Index bytes", "Bytes of the PO-Join workers' indexes.", "spojoin_state_bytes", "bytes"),
         _rate_of_role(
-            "Pairs answered for /s",
-            "Pairs of a tuple and a stored one, of PO-Join workers.",
+            "Pairs covered /s",
+            "Pairs of a tuple and a stored tuple that a PO-Join worker's answers cover.",
             "spojoin_compared_pairs_total",
         ),
         _rate_of_role(
             "Merging",
-            "Share of time spent on it, of PO-Join workers.",
+            "Share of time in which a PO-Join worker merges index nodes.",
             "spojoin_index_merge_seconds_total",
             unit="percentunit",
         ),
         _rate_of_role(
             "Building",
-            "Share of time spent on it, of PO-Join workers.",
+            "Share of time in which a PO-Join worker builds search structures.",
             "spojoin_index_build_seconds_total",
             unit="percentunit",
         ),
         lines(
             "Merges and builds /s",
-            "Of PO-Join workers' indexes.",
+            "Merges and builds in PO-Join workers' indexes.",
             (total(rate("spojoin_index_merges_total", role=_ROLE), SERVICE), f"{BY_SERVICE} merges"),
             (total(rate("spojoin_index_builds_total", role=_ROLE), SERVICE), f"{BY_SERVICE} builds"),
         ),
@@ -84,16 +84,16 @@ _ROLE_STATE = Row(
 _ROLE_LIFE = Row(
     "Life",
     (
-        _rate_of_role("Retries /s", "By what failed.", "spojoin_retries_total", f"{SERVICE}, error"),
-        _of_role("Last replay", "How long the last rebuild from the log took.", "spojoin_replay_seconds", "s"),
+        _rate_of_role("Retries /s", "Retries, by error.", "spojoin_retries_total", f"{SERVICE}, error"),
+        _of_role("Last replay", "Duration of the last rebuild from the log.", "spojoin_replay_seconds", "s"),
         lines(
-            "Up for",
-            "Since the process started.",
+            "Uptime",
+            "Time since the process started.",
             (f"time() - min by ({SERVICE}) ({pick('process_start_time_seconds', role=_ROLE)})", BY_SERVICE),
             unit="s",
         ),
-        _rate_of_role("Processor", "Cores used.", CPU),
-        _of_role("Memory", "Resident.", "process_resident_memory_bytes", "bytes"),
+        _rate_of_role("Processor", "Cores that each service uses.", CPU),
+        _of_role("Memory", "Resident memory.", "process_resident_memory_bytes", "bytes"),
         _rate_of_role("Garbage collections /s", "By generation.", "python_gc_collections_total", "generation"),
     ),
 )

@@ -1,6 +1,6 @@
-"""The table of roles and topics as the chart reads it: topics, users' rights, network policies and settings follow.
+"""The table of roles and topics for the chart, which derives topics, rights, network policies and settings from it.
 
-Names hold `{query}` and `{input}`, where the chart inserts the query's name and each input topic's.
+The chart inserts the query's name for `{query}` in a name, and each input topic's for `{input}`.
 """
 
 from __future__ import annotations
@@ -14,28 +14,29 @@ from spojoin.protocol.packing import PACKABLE
 from spojoin.protocol.topic_config import DEFAULTS, TopicKind, kind_of
 from spojoin.protocol.topology import (
     PRESENCE_PARTITIONS,
-    TOPOLOGY,
-    Edge,
-    Role,
+    ROLES,
+    RoleEntry,
     Topic,
     dead_letter_topic,
     size,
 )
 from spojoin.protocol.topology import topic_name as name_of
-from spojoin.runtime.readers import READERS
+from spojoin.runtime.setting_readers import READERS
 
 QUERY, INPUT = "{query}", "{input}"
-#: Roles that use the Kubernetes API: the controller, for the workers' pods.
-ASKS_KUBERNETES = (Role.CONTROLLER,)
 
 _HEAD = "# Made by `python -m helm.tables --write` from services/spojoin/protocol; do not edit.\n"
 
 
+def packable_file() -> str:
+    """The roles that may share a process, as YAML. The file is small because templates parse it a hundred times."""
+    return _HEAD + yaml.safe_dump({"packable": [role.value for role in PACKABLE]})
+
+
 def topology_file() -> str:
-    """The file, as YAML."""
+    """The topology file, as YAML."""
     found = {
-        "packable": [role.value for role in PACKABLE],
-        "roles": {edge.role.value: _role(edge) for edge in TOPOLOGY},
+        "roles": {entry.role.value: _role(entry) for entry in ROLES},
         "people": {person.value: {"rights": _rights(person)} for person in Person},
         "topics": [_topic(topic) for topic in Topic if topic is not Topic.INPUT],
         "configs": {
@@ -47,22 +48,22 @@ def topology_file() -> str:
     return _HEAD + yaml.safe_dump(found, sort_keys=False, width=2**16)
 
 
-def _role(edge: Edge) -> dict[str, Any]:
-    allowed = rights(edge.role, QUERY, (INPUT,))
+def _role(entry: RoleEntry) -> dict[str, Any]:
+    edge, allowed = entry.edge, rights(entry.role, QUERY, (INPUT,))
     return {
         "reads": [topic.value for topic in edge.reads],
         "writes": [topic.value for topic in edge.writes],
         "trims": [topic.value for topic in edge.trims],
         "isTransactional": any(right.kind is ResourceKind.TRANSACTIONAL_ID for right in allowed),
-        # Every service shares its state in Redis and says there how it is.
+        # Every service reports its state and health in Redis.
         "redis": True,
-        "kubernetes": edge.role in ASKS_KUBERNETES,
+        "kubernetes": entry.asks_kubernetes,
         "rights": _rights(edge.role),
     }
 
 
 def _rights(principal: Principal) -> list[dict[str, Any]]:
-    """One entry a resource, with all its operations."""
+    """One entry for each resource, with all its operations."""
     found: dict[tuple[str, str, bool], list[str]] = {}
     for right in rights(principal, QUERY, (INPUT,)):
         found.setdefault(_resource(right), []).append(right.operation.value)

@@ -1,1 +1,1 @@
-"""`loadgen chaos`: faults by seed and schedule, while every result is compared with the join's definition."""
+"""`loadgen chaos`: injects seeded faults on a schedule and compares every result with the join's definition."""

@@ -1,16 +1,21 @@
-"""A campaign: rows go in, faults happen, results come out, all at once; then everything is recomputed."""
+"""A campaign sends rows, injects faults and reads results at the same time, then recomputes everything."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import orjson
+from rich.console import Console
+from rich.table import Table
 
 from loadgen.chaos.driver import Driver, strike
-from loadgen.chaos.plan import Fault
+from loadgen.chaos.plan import Fault, FaultKind
 from loadgen.chaos.watcher import Watcher, divergences, messages_before, messages_sent, parsed
 from loadgen.check.judging import ProbeSample
 from loadgen.check.ordering import StreamRows
@@ -18,10 +23,11 @@ from loadgen.check.verdict import Verdict
 from loadgen.load.load import Digest, Load
 from loadgen.load.open_loop import OpenLoop, Sender
 from loadgen.load.produce import ends_of
+from loadgen.load.progress import LINE_S, Every
 from spojoin.model import Query
 from spojoin.ports.interfaces import Log
 
-#: Faults under way at once: a long one, such as the broker's restart, doesn't delay the next.
+#: Faults under way at once: a long one, for example the broker's restart, doesn't delay the next.
 FAULTS_AT_ONCE = 8
 
 
@@ -29,8 +35,8 @@ FAULTS_AT_ONCE = 8
 class Struck:
     """A fault that happened.
 
-    began_s: seconds after the start; due: rows that were in when it was over
-    recovered_s: from its beginning until all of these were answered; None while they aren't
+    began_s: seconds after the start; due: rows sent by its end
+    recovered_s: from its beginning until all due rows were answered; None before that
     """
 
     fault: Fault
@@ -40,13 +46,13 @@ class Struck:
 
     @property
     def is_survived(self) -> bool:
-        """Whether the services caught up with it."""
+        """Whether the services recovered from it."""
         return self.recovered_s is not None
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignProgress:
-    """How far a campaign is."""
+    """A campaign's progress."""
 
     seconds: float
     rows: int
@@ -59,7 +65,7 @@ class CampaignProgress:
 class Rules:
     """stall_s: after this time without a result and without a fault under way the services count as stuck.
 
-    sample: probes that are recomputed; default all; seed: chooses them
+    sample: the number of recomputed probes, all by default; seed: chooses them
     """
 
     stall_s: float = 120.0
@@ -69,8 +75,6 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class CampaignOutcome:
-    """The outcome of a campaign."""
-
     struck: Sequence[Struck]
     planned: int
     verdict: Verdict
@@ -80,23 +84,23 @@ class CampaignOutcome:
 
     @property
     def survived(self) -> int:
-        """Faults that the services caught up with."""
+        """The number of faults that the services recovered from."""
         return sum(struck.is_survived for struck in self.struck)
 
     @property
     def divergences(self) -> int:
-        """Rows that are not what the join's definition gives."""
+        """The number of rows that differ from the join's definition."""
         return divergences(self.verdict)
 
     @property
     def is_passed(self) -> bool:
-        """All faults happened and were survived, and nothing differs."""
+        """Whether the services survived all faults, and nothing differs."""
         return self.survived == self.planned and not self.divergences
 
 
 @dataclass(slots=True)
 class Campaign:
-    """Everything that takes part in it. note: called with what happens; show: called repeatedly with the progress."""
+    """A campaign and its parts. note: called with each event; show: called repeatedly with the progress."""
 
     driver: Driver
     log: Log[bytes]
@@ -111,7 +115,7 @@ class Campaign:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> CampaignOutcome:
-        """Run it to its end, however long that takes; raises what prevents a fault."""
+        """Run to the end; raises the error that prevents a fault."""
         bounds = ends_of(self.log, self.load)
         topics = {stream.name: self.load.topic_of(stream.name) for stream in self.query.inputs}
         before = {name: list(messages_before(self.log, bounds, topic)) for name, topic in topics.items()}
@@ -135,7 +139,7 @@ class Campaign:
     # --- while it runs ------------------------------------------------------------------------------------------------
 
     def _follow(self, loop: OpenLoop, watcher: Watcher, base: int) -> None:
-        """Until all rows are answered and all faults are over, or progress stops."""
+        """Follow the results until all rows are answered and all faults are over, or progress stops."""
         with self._striking() as pool:
             waiting, under_way = list(self.faults), list[Future[None]]()
             moved_s = time.monotonic()
@@ -157,7 +161,7 @@ class Campaign:
 
     @contextmanager
     def _striking(self) -> Iterator[ThreadPoolExecutor]:
-        """However the block ends, no service stays paused."""
+        """An executor for faults; at the end of the block, no service stays paused."""
         with ThreadPoolExecutor(FAULTS_AT_ONCE, "fault") as pool:
             try:
                 yield pool
@@ -179,7 +183,7 @@ class Campaign:
 
 
 def _is_over(future: Future[None]) -> bool:
-    """Whether the fault is over; raises what it raised."""
+    """Whether the fault is over; raises its exception."""
     if future.done():
         future.result()
     return future.done()
@@ -191,3 +195,93 @@ def _rows_of(rows: StreamRows) -> int:
 
 def _probes(rules: Rules, rows: int) -> str:
     return "all" if rules.sample is None or rules.sample >= rows else f"{rules.sample:,}"
+
+
+# --- the report -----------------------------------------------------------------------------------------------------
+
+
+def as_json(outcome: CampaignOutcome, about: Mapping[str, object]) -> dict[str, object]:
+    """The campaign as JSON."""
+    return {
+        **about,
+        "faults_planned": outcome.planned,
+        "faults": len(outcome.struck),
+        "survived": outcome.survived,
+        "divergences": outcome.divergences,
+        "rows": outcome.rows,
+        "answered_or_refused": outcome.out,
+        "seconds": round(outcome.seconds, 1),
+        "verdict": outcome.verdict.as_json(),
+        "schedule": [
+            {**asdict(s.fault), "began_s": _rounded(s.began_s), "recovered_s": _rounded(s.recovered_s)}
+            for s in outcome.struck
+        ],
+    }
+
+
+def write(outcome: CampaignOutcome, about: Mapping[str, object], folder: Path) -> Path:
+    """Write chaos.json into `folder` and return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "chaos.json"
+    path.write_bytes(orjson.dumps(as_json(outcome, about), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    return path
+
+
+def table(outcome: CampaignOutcome, title: str) -> Table:
+    """Faults by kind."""
+    summary = f"{outcome.survived} of {outcome.planned} faults survived, divergences ({outcome.divergences})"
+    shown = Table(title=f"{title}: {summary}", title_justify="left")
+    shown.add_column("fault")
+    for heading in ("times", "survived", "recovered in, median s", "slowest s"):
+        shown.add_column(heading, justify="right")
+    for kind in FaultKind:
+        of_kind = [struck for struck in outcome.struck if struck.fault.kind is kind]
+        if of_kind:
+            shown.add_row(kind.about, *_cells(of_kind))
+    return shown
+
+
+def _cells(struck: list[Struck]) -> tuple[str, ...]:
+    times = sorted(each.recovered_s for each in struck if each.recovered_s is not None)
+    middle = f"{times[len(times) // 2]:.1f}" if times else "-"
+    return str(len(struck)), str(len(times)), middle, f"{times[-1]:.1f}" if times else "-"
+
+
+def checked(outcome: CampaignOutcome) -> str:
+    """The sent and the checked rows, line by line."""
+    verdict = outcome.verdict
+    lines = [
+        f"{outcome.rows:,} rows sent, {outcome.out:,} of them answered or refused, in {outcome.seconds:.0f} s",
+        f"{verdict.probes_checked:,} probes with {verdict.matches:,} matches recomputed: completeness "
+        f"{verdict.completeness:.6f}, false positives {verdict.false_positives:,}, duplicates {verdict.duplicates:,}, "
+        f"out of order {verdict.misordered:,}, records written again {verdict.resent:,}",
+    ]
+    if verdict.output_sha256:
+        lines.append(f"sha256 of the output {verdict.output_sha256}")
+    if verdict.oracle_sha256:
+        lines.append(f"sha256 of the definition {verdict.oracle_sha256}")
+    if verdict.first_difference:
+        lines.append(f"first difference: {verdict.first_difference}")
+    return "\n".join(lines)
+
+
+def progress_lines(console: Console) -> Callable[[CampaignProgress], None]:
+    """A line every LINE_S."""
+    every = Every(LINE_S)
+
+    def show(progress: CampaignProgress) -> None:
+        if not every():
+            return
+        survived = sum(each.is_survived for each in progress.struck)
+        console.print(
+            f"{progress.seconds:7.1f} s  rows in {progress.rows:,}, out {progress.out:,}, "
+            f"faults {len(progress.struck)} of {progress.planned}, survived {survived}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    return show
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)

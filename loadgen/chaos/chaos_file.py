@@ -18,7 +18,7 @@ NO_FAULTS = "none"
 
 
 class Where(StrEnum):
-    """Where the struck services run."""
+    """The place of the struck services."""
 
     LOCAL = "local"
     KUBERNETES = "kubernetes"
@@ -63,8 +63,6 @@ class PodsPart(FilePart):
 
 
 class ChaosFile(ServedLoadFile):
-    """A campaign."""
-
     rate: float = Field(default=2_000.0, ge=0.1, description="Rows a second, of all streams together.")
     duration: FiniteDuration = Field(default="60s", description="90s, 5m or 1.5h.")
     kinds: Kinds = Field(

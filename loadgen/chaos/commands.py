@@ -1,37 +1,15 @@
-"""`loadgen chaos`."""
+"""`loadgen chaos`, `loadgen silence` and `loadgen soak`."""
 
-# A command's docstring is what --help shows, blank lines and all. Imports stand inside, so that help is quick.
+# --help prints a command's docstring with its blank lines. Commands import modules when they run, so help is quick.
 # ruff: noqa: PLC0415, D412, D413
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
-
 import typer
 
+from loadgen.chaos.options import ChaosOptions, SilenceOptions, SoakOptions
 from loadgen.errors import one_sentence
-from loadgen.load import options
 from spojoin.cli.options import with_options
-
-
-@dataclass(frozen=True, slots=True)
-class ChaosOptions:
-    """Those of `loadgen chaos`."""
-
-    file: options.File = None
-    workload: options.Workload = None
-    seed: Annotated[
-        int | None, typer.Option(help="Chooses rows and faults: the same seed gives the same campaign.")
-    ] = None
-    rate: options.Rate = None
-    duration: Annotated[str | None, typer.Option(help="90s, 5m or 1.5h.")] = None
-    kinds: Annotated[
-        str | None, typer.Option(help="Which faults, with commas; `none` for an undisturbed run.", metavar="KIND,...")
-    ] = None
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the schedule.")] = False
-    schema: options.Schema = False
-    debug: options.Debug = False
 
 
 @with_options
@@ -39,11 +17,11 @@ def chaos(asked: ChaosOptions) -> None:
     """Break things by seed and schedule while rows flow, and compare every result with the join's definition.
 
     Kinds: *delete* a pod (locally SIGTERM), *kill* (SIGKILL) and *pause* (SIGSTOP for seconds) a service, restart the
-    *broker*, flush *redis*. Each service is struck once a round. In the end all probes are recomputed by a nested loop
-    over the same rows, and a SHA-256 of the output stands for all of it. A fault is survived when everything that was
-    in by then is answered. Exit status 1 where a result differs or a fault isn't survived.
+    *broker*, flush *redis*. A round strikes each service once. Finally a nested loop recomputes all probes over the
+    same rows, and a SHA-256 stands for the whole output. The services survive a fault if they answer all rows sent
+    until its end. The exit status is 1 if a result differs or the services don't survive a fault.
 
-    Services are started on this machine; with `where: kubernetes` in FILE, pods are struck.
+    The command starts services on this machine. With `where: kubernetes` in FILE, it strikes pods.
 
     Examples:
 
@@ -60,7 +38,7 @@ def chaos(asked: ChaosOptions) -> None:
         if asked.schema:
             typer.echo(example(ChaosFile, workload="q3"), nl=False)
             return
-        from loadgen.chaos.session import break_things, show_schedule
+        from loadgen.chaos.campaign_session import break_things, show_schedule
 
         given = {name: getattr(asked, name) for name in ("workload", "seed", "rate", "duration", "kinds")}
         file = read(ChaosFile, asked.file, given)
@@ -68,3 +46,46 @@ def chaos(asked: ChaosOptions) -> None:
             show_schedule(file)
             return
         raise typer.Exit(break_things(file))
+
+
+@with_options
+def silence(asked: SilenceOptions) -> None:
+    """Strike services and servers while rows flow, and measure how long results are silent.
+
+    Starts Kafka, Redis and all services of a self join on this machine, and fills its window. Then strikes one service
+    after the other, each when all are well again: always the instance that speaks. Finally restarts Kafka, and kills
+    Redis for good. The silence of a fault is the longest time between two results around it, seen by a reader of
+    committed records. The silence of Kafka's restart excludes the time until a new client finds the results again. The
+    exit status is 1 if a result is missing, doubled, out of order or wrong.
+
+    Examples:
+
+        loadgen silence --kills 100 --stops 50 --restarts 3
+
+        loadgen silence --packing apart --no-standbys --window 100000 --kills 18 --stops 0
+    """
+    with one_sentence(is_debug=asked.debug):
+        from loadgen.chaos.silence_session import measure
+
+        raise typer.Exit(measure(asked))
+
+
+@with_options
+def soak(asked: SoakOptions) -> None:
+    """Break and change everything at random for a long time, and recompute every result as it comes.
+
+    Starts Kafka, Redis and the services on this machine. Under load it kills and stops services, restarts Kafka and
+    Redis, changes the number of workers, moves between packings and switches standbys on and off. The seed chooses all
+    this. The exit status is 1 if a result is missing, doubled, out of order or wrong, if services are stuck, if memory
+    grows after the first tenth, or if a topic exceeds its share of the disk.
+
+    Examples:
+
+        loadgen soak --minutes 60
+
+        loadgen soak --minutes 5 --seed 7 --kinds kill,stop,move
+    """
+    with one_sentence(is_debug=asked.debug):
+        from loadgen.chaos.soak_session import soak_services
+
+        raise typer.Exit(soak_services(asked))

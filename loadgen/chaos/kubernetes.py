@@ -1,7 +1,7 @@
 """Faults for services that are pods, by the Kubernetes API: pods get, list and delete, pods/exec create.
 
-A process that is number 1 of its container can be neither killed nor stopped from inside. The pods need
-`shareProcessNamespace: true`, or an init process, for these two kinds.
+A container can't kill or stop its own process 1, so these two kinds need pods with `shareProcessNamespace: true` or an
+init process.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from loadgen.chaos.local import flush
+from loadgen.chaos.driver import flush
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.protocol.packing import TOGETHER
 from spojoin.protocol.topology import Role
 
 T = TypeVar("T")
 
-#: How long a pod may take to return: its image pulled, its node found.
+#: How long a pod may take to return, including scheduling and pulling its image.
 POD_TIMEOUT_S = 120.0
 POLL_S = 0.5
 _FORBIDDEN, _GONE = (401, 403), (404, 409)
 
-#: A service's component: a role, several roles that share a process, or `together`; its standby's has -b behind it.
+#: A service's component: a role, several roles that share a process, or `together`. A standby's component ends with -b.
 _NAMES = (*(role.value for role in Role), TOGETHER)
 _SERVICE = re.compile(rf"({'|'.join(_NAMES)})(-({'|'.join(_NAMES)}))*(-b)?")
 
-#: (pod, command) -> what the command said; it runs in the pod's first container.
+#: (pod, command) -> the command's output; it runs in the pod's first container.
 Execute = Callable[[Any, Sequence[str]], str]
 
 #: Sends a signal to processes of `spojoin` or `python -m spojoin.<role>`, and prints their number.
@@ -53,16 +53,16 @@ print("struck", struck)
 
 
 class PodUnavailable(Retryable):
-    """No such pod runs, and none has started in time."""
+    """No such pod runs or has started in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodCluster:
-    """Where the pods are.
+    """The place of the pods.
 
-    broker_selector: labels of Kafka's pods; is_broker_deleted: whether its pod is deleted, else its process 1 gets
+    broker_selector: labels of Kafka's pods; is_broker_deleted: whether its pod is deleted; otherwise its process 1 gets
     SIGTERM, and the container restarts, which keeps data that goes with the pod
-    is_redis_deleted: whether the pod of the release's own Redis is deleted, else Redis is flushed
+    is_redis_deleted: whether the pod of the release's own Redis is deleted; otherwise Redis is flushed
     """
 
     namespace: str
@@ -84,7 +84,7 @@ class KubernetesDriver:
     Args:
         api: kubernetes.client.CoreV1Api.
         execute: runs a command in a pod.
-        cluster: where.
+        cluster: the place of the pods.
 
     """
 
@@ -130,7 +130,7 @@ class KubernetesDriver:
             self._signal(pod, "SIGCONT")
 
     def restart_broker(self) -> None:
-        """One of Kafka's pods."""
+        """Restart one of Kafka's pods."""
         pod = self._wait_for(self._cluster.broker_selector, 0, "Kafka")
         if self._cluster.is_broker_deleted:
             self._delete(pod)
@@ -138,7 +138,7 @@ class KubernetesDriver:
             self._execute(pod, ["sh", "-c", "kill -TERM 1"])
 
     def flush_redis(self) -> None:
-        """FLUSHALL, or the end of the pod, which keeps nothing."""
+        """FLUSHALL, or delete the pod, which keeps nothing."""
         if self._cluster.is_redis_deleted:
             self._delete(self._wait_for(f"{self._cluster.selector},app.kubernetes.io/component=redis", 0, "Redis"))
             return
@@ -149,18 +149,18 @@ class KubernetesDriver:
         flush(self._cluster.redis_url)
 
     def tend(self) -> None:
-        """Kubernetes itself restarts what has ended."""
+        """Kubernetes itself restarts ended containers."""
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
     def _running(self, selector: str) -> list[Any]:
-        """Pods that run and are not being deleted, by name."""
+        """Running pods that are not being deleted, sorted by name."""
         found = _asked(lambda: self._api.list_namespaced_pod(self._cluster.namespace, label_selector=selector)).items
         pods = [pod for pod in found if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
         return sorted(pods, key=lambda pod: str(pod.metadata.name))
 
     def _wait_for(self, selector: str, number: int, what: str) -> Any:  # noqa: ANN401
-        """The pod of that number, or if there are fewer now, one of them."""
+        """The pod with that number, or if there are fewer now, another one."""
         deadline = time.monotonic() + POD_TIMEOUT_S
         while not (pods := self._running(selector)):
             if time.monotonic() > deadline:
@@ -169,7 +169,7 @@ class KubernetesDriver:
         return pods[number % len(pods)]
 
     def _insist(self, target: str, deed: Callable[[Any], None]) -> None:
-        """Do something to a target's pod, or to its successor if it is gone by then."""
+        """Apply `deed` to a target's pod, or to its successor if the pod is gone."""
         component, _, number = target.rpartition("-")
         selector = f"{self._cluster.selector},app.kubernetes.io/component={component}"
         deadline = time.monotonic() + POD_TIMEOUT_S
@@ -202,7 +202,7 @@ class KubernetesDriver:
 
 
 def _place(component: str) -> int:
-    """In the data's way."""
+    """The component's position in the data flow."""
     return next(place for place, name in enumerate(_NAMES) if component.startswith(name))
 
 
@@ -229,7 +229,7 @@ def _asked(question: Callable[[], T]) -> T:
 
 
 def connect(cluster: PodCluster) -> KubernetesDriver:
-    """A driver by the pod's own account, or outside a cluster by the user's kubeconfig.
+    """A driver that uses the pod's own account, or outside a cluster the user's kubeconfig.
 
     Raises ConfigurationError.
     """
@@ -248,7 +248,7 @@ def connect(cluster: PodCluster) -> KubernetesDriver:
     api = client.CoreV1Api()
 
     def execute(pod: Any, command: Sequence[str]) -> str:  # noqa: ANN401
-        # A client of its own: `stream` switches the one that it gets to web sockets for a moment.
+        # This needs its own client: `stream` temporarily switches the client that it gets to web sockets.
         own = client.CoreV1Api(client.ApiClient())
         return str(
             stream(
@@ -268,7 +268,7 @@ def connect(cluster: PodCluster) -> KubernetesDriver:
 
 
 def _load(config: Any, missing: type[Exception]) -> None:  # noqa: ANN401
-    """The account of the pod that this runs in, else the user's."""
+    """Load the account of the pod that this runs in, or outside a pod the user's."""
     try:
         config.load_incluster_config()
     except missing:

@@ -1,11 +1,13 @@
-"""Listens to results as any consumer of committed records may, from a thread of its own, and notes when they come."""
+"""Reads results like any consumer of committed records, and measures their silences."""
 
 from __future__ import annotations
 
 import io
 import threading
 import time
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -14,19 +16,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from loadgen.check.results import RecordChain, ResultRecord
+from spojoin.arrays import F64, I64
 from spojoin.errors import Retryable
 from spojoin.ports.interfaces import Log, LogPartition, LogRecord
 
-I64 = NDArray[np.int64]
-
 RECORDS_MAX = 1_000
 POLL_S = 0.1
-#: Differences that are kept as text; all are counted.
+#: The number of differences kept as text; all are counted.
 DIFFERENCES_MAX = 10
 
 
 class HeardAnswers(NamedTuple):
-    """Counts of consecutive tuples: seqs, as_left and as_right, int64 (n,) each."""
+    """Match counts of consecutive tuples: seqs, as_left and as_right, int64 (n,) each."""
 
     seqs: I64
     as_left: I64
@@ -34,7 +35,7 @@ class HeardAnswers(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """When new results were read, by this process' monotonic clock, and how many tuples are answered with them."""
+    """The times at which new results were read, by this process's monotonic clock, and the tuples answered by then."""
 
     at_s: float
     tuples: int
@@ -43,10 +44,11 @@ class Arrival(NamedTuple):
 class ResultListener:
     """Reads `source` from its beginning on, within a `with` block.
 
-    Each record that continues the chain counts; its tuples must continue those before, each with the key of its seq.
+    Only records that continue the chain count. Their tuples must follow the previous ones, each with the key of its
+    seq.
 
-    arrivals: of every record that counts; differences: what is wrong, the first few; wrong: how many tuples are
-    judge: called with every record's answers, from the listening thread; returns which are wrong, bool (n,)
+    arrivals: of every record that counts; differences: the first few in words; wrong: the number of wrong tuples
+    judge: called in the listening thread with each record's answers; marks wrong ones, bool (n,)
     """
 
     def __init__(
@@ -72,21 +74,21 @@ class ResultListener:
 
     @property
     def generation(self) -> int:
-        """Which query answers, counted from 1."""
+        """The number of the query that answers, from 1."""
         return self._chain.generation
 
     @property
     def resent(self) -> int:
-        """Records that were written again, and dropped."""
+        """The number of records that were written again, so dropped."""
         return self._chain.resent
 
     @property
     def is_exact(self) -> bool:
-        """Whether everything that came was right, in order and once."""
+        """Whether all results so far were right, in order and without duplicates."""
         return not self.wrong and self._chain.gap is None
 
     def check(self) -> None:
-        """Raise what ended the thread, if anything."""
+        """Raise the exception that ended the thread, if any."""
         if self._error is not None:
             raise self._error
 
@@ -108,7 +110,7 @@ class ResultListener:
             self._error = error
 
     def _listen(self) -> None:
-        """Until the end, or until the reader fails: another one then goes on, since the broker may only restart."""
+        """Read until the end. If a reader fails, a new one continues, since the broker may only be restarting."""
         reader = self._log.reader()
         try:
             reader.open(self.source, self._position)
@@ -136,7 +138,7 @@ class ResultListener:
             self.arrivals.append(Arrival(now_s, self._tuples))
 
     def _compare(self, table: pa.Table) -> None:
-        """Judge a record's rows: a query that replaces another goes on where that one stopped."""
+        """Judge a record's rows; a query that replaces another continues where that one stopped."""
         seqs, keys = (_whole_numbers(table[name]) for name in ("seq", "key"))
         wanted = np.arange(self._tuples, self._tuples + len(table), dtype=np.int64)
         if not (np.array_equal(seqs, wanted) and np.array_equal(keys, wanted)):
@@ -156,8 +158,39 @@ class ResultListener:
 
 
 def _whole_numbers(column: pa.ChunkedArray) -> I64:
-    """A column of integers, dictionary-encoded or text as keys may be: int64 (n,)."""
+    """A column of integers as int64 (n,); keys may be text or dictionary-encoded."""
     plain = column.combine_chunks()
     if pa.types.is_dictionary(plain.type):
         plain = plain.dictionary_decode()
     return np.asarray(plain.cast(pa.int64()))
+
+
+def longest_gap_ms(arrivals: Sequence[Arrival], begin_s: float, end_s: float) -> float:
+    """The longest gap between consecutive results that ends after `begin_s` and begins before `end_s`.
+
+    A gap that began before `begin_s` counts in full, so that a fault within a gap is charged with all of it. If no
+    result came after `begin_s`, the gap lasts until `end_s`.
+    """
+    first = max(bisect_left(arrivals, begin_s, key=attrgetter("at_s")) - 1, 0)
+    last = bisect_right(arrivals, end_s, key=attrgetter("at_s"))
+    moments = [arrival.at_s for arrival in arrivals[first : last + 1]]
+    if not moments or moments[-1] < begin_s:
+        moments.append(end_s)
+    return 1000 * float(np.diff(np.array(moments)).max(initial=0.0))
+
+
+def gaps_ms(arrivals: Sequence[Arrival], begin_s: float, end_s: float) -> F64:
+    """All gaps between consecutive results within [begin_s, end_s], in milliseconds, float64 (n,)."""
+    moments = np.array([arrival.at_s for arrival in arrivals if begin_s <= arrival.at_s <= end_s])
+    return 1000 * np.diff(moments)
+
+
+def answered_at_s(arrivals: Sequence[Arrival], tuples: int) -> float | None:
+    """When this many tuples were answered; None before that."""
+    at = bisect_left(arrivals, tuples, key=attrgetter("tuples"))
+    return arrivals[at].at_s if at < len(arrivals) else None
+
+
+def percentile(values: Sequence[float] | F64, percent: float) -> float:
+    """The least value that `percent` of the values don't exceed; of fewer than 100 values, p99 is the largest."""
+    return float(np.percentile(np.asarray(values, np.float64), percent, method="inverted_cdf"))

@@ -12,7 +12,7 @@ from spojoin.errors import ConfigurationError
 
 
 class FaultKind(StrEnum):
-    """What is done: the first three to a service."""
+    """The kind of a fault; the first three strike a service."""
 
     DELETE = "delete"
     KILL = "kill"
@@ -22,7 +22,6 @@ class FaultKind(StrEnum):
 
     @property
     def about(self) -> str:
-        """In words."""
         return _ABOUT[self]
 
 
@@ -38,7 +37,7 @@ SERVICE_KINDS = (FaultKind.DELETE, FaultKind.KILL, FaultKind.PAUSE)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: seconds after the campaign's start, its kind, its target, and for a pause its length."""
+    """One fault: its time in seconds after the campaign's start, its kind and target, and the length of a pause."""
 
     at_s: float
     kind: FaultKind
@@ -80,7 +79,7 @@ def plan(seed: int, targets: Sequence[str], kinds: Sequence[FaultKind], timing: 
 
 
 def _rounds(rng: random.Random, targets: Sequence[str], kinds: Sequence[FaultKind]) -> Iterator[tuple[FaultKind, str]]:
-    """Kinds and targets without end; none at all where there is nothing to strike."""
+    """Endless kinds and targets; none if there is nothing to strike."""
     service_kinds = [kind for kind in SERVICE_KINDS if kind in kinds]
     others = [(kind, str(kind)) for kind in (FaultKind.BROKER, FaultKind.REDIS) if kind in kinds]
     struck = list(targets) if service_kinds else []

@@ -1,35 +1,38 @@
-"""How long results are silent when a service or a server is struck, measured from the outside."""
+"""Measures from outside how long results are silent after a fault of a service or a server."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol
 
-from loadgen.chaos import gaps
-from loadgen.chaos.listener import Arrival
+import orjson
+
+from loadgen.chaos.driver import LocalDriver
+from loadgen.chaos.listener import Arrival, gaps_ms, longest_gap_ms, percentile
 from spojoin.errors import SpoJoinError
 
-#: All must be well for this long before the next fault.
+#: All services must be well for this long before the next fault.
 CALM_S = 2.0
-#: At most so many seconds of rows may be unanswered while all is well.
+#: All is well only if fewer seconds of rows than this are unanswered.
 LAG_S = 1.0
-#: How long usual gaps are noted before the first fault.
+#: How long usual gaps are measured before the first fault.
 USUAL_S = 10.0
 TEND_S = 0.02
 LOOK_S = 0.25
 #: After this time a service counts as not coming back.
 STALL_S = 180.0
-#: How long results are watched when Redis is gone: who is well is not known then.
+#: How long results are watched when Redis is gone, since the services' health is unknown then.
 LOST_S = 10.0
 KAFKA, REDIS = "Kafka", "Redis"
 ALL = "all"
 
 
 class Strike(StrEnum):
-    """What is done: to a process of a service, to all of them, to Kafka, and to Redis, last of all."""
+    """Kinds of faults, in order: of one process of a service, of all processes, of Kafka, and last of Redis."""
 
     KILL = "kill"
     STOP = "stop"
@@ -41,7 +44,7 @@ class Strike(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlannedStrike:
-    """A fault to come: a service is struck by whichever of its instances speaks then; or it is a server's."""
+    """A planned fault of a server, or of the instance of a service that speaks at that time."""
 
     kind: Strike
     service: str
@@ -49,10 +52,10 @@ class PlannedStrike:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """What a fault did.
+    """A fault's effect.
 
-    process: the one that was struck; gap_ms: the longest time between two results around it
-    settled_s: from the fault until all was well again; own_ms: how long a server that was struck was away itself
+    process: the struck process; gap_ms: the longest time between two results around the fault
+    settled_s: from the fault until all was well again; own_ms: how long a struck server was itself unavailable
     """
 
     kind: Strike
@@ -68,7 +71,12 @@ class SilenceNotOver(SpoJoinError):
 
 
 class StruckServices(Protocol):
-    """Services under load, and what strikes them."""
+    """Services under load that can be struck."""
+
+    @property
+    def driver(self) -> LocalDriver:
+        """Strikes one of them, or a server."""
+        ...
 
     def services(self) -> Sequence[str]:
         """Names of the services."""
@@ -78,44 +86,28 @@ class StruckServices(Protocol):
         """The process that speaks for a service."""
         ...
 
-    def kill(self, process: str) -> None:
-        """SIGKILL."""
-        ...
-
-    def stop(self, process: str) -> None:
-        """SIGSTOP."""
-        ...
-
-    def resume(self, process: str) -> None:
-        """SIGCONT."""
-        ...
-
     def upgrade(self) -> None:
-        """Begin to put new processes in the place of all."""
+        """Begin to replace all processes with new ones."""
         ...
 
     def replace_query(self) -> None:
-        """Begin to put another query in the place of the one that is served."""
+        """Begin to replace the query that is served."""
         ...
 
     def restart_kafka(self) -> float:
-        """SIGKILL to the broker, and its start; seconds until a new client finds the results' end."""
-        ...
-
-    def lose_redis(self) -> None:
-        """SIGKILL to the store, for good."""
+        """Kill and start the broker; returns the seconds until a new client finds the results' end."""
         ...
 
     def tend(self) -> None:
-        """Called repeatedly: restarts what has ended, raises what has failed."""
+        """Restart ended processes, and raise failures; called repeatedly."""
         ...
 
     def are_well(self, lag_s: float) -> bool:
-        """Whether all run as they should, and no more rows are unanswered than come in `lag_s`."""
+        """Whether all services are well, and at most the rows of `lag_s` seconds are unanswered."""
         ...
 
     def arrivals(self) -> Sequence[Arrival]:
-        """When results came."""
+        """The times of results."""
         ...
 
 
@@ -134,7 +126,7 @@ class StrikeCounts:
 def planned(services: Sequence[str], counts: StrikeCounts) -> list[PlannedStrike]:
     """Faults in order: stops spread evenly among the kills, each kind round robin over the services.
 
-    Then what is done to all services, and to servers.
+    Faults of all services and of servers come last.
     """
     kills, stops = counts.kills, counts.stops
     total = kills + stops
@@ -153,10 +145,10 @@ def planned(services: Sequence[str], counts: StrikeCounts) -> list[PlannedStrike
 
 @dataclass(slots=True)
 class SilenceRun:
-    """Strikes one after the other, each when all are well again.
+    """Injects faults one after the other, each when all services are well again.
 
-    stopped_s: from SIGSTOP to SIGCONT; note: called with what happens
-    usual_ms: gaps before the first fault; found: what the faults did so far
+    stopped_s: from SIGSTOP to SIGCONT; note: called with each event
+    usual_ms: gaps before the first fault; found: the effects of the faults so far
     """
 
     struck: StruckServices
@@ -168,11 +160,11 @@ class SilenceRun:
     found: list[Silence] = field(default_factory=list)
 
     def run(self, strikes: Sequence[PlannedStrike]) -> None:
-        """Make all faults. Raises SilenceNotOver, and what ended a service for good."""
+        """Inject all faults. Raises SilenceNotOver, and the error that ended a service for good."""
         self._wait_until_well("at the start")
         began_s = self.clock()
         self._tend_for(USUAL_S)
-        self.usual_ms += gaps.gaps_ms(self.struck.arrivals(), began_s, self.clock()).tolist()
+        self.usual_ms += gaps_ms(self.struck.arrivals(), began_s, self.clock()).tolist()
         for strike in strikes:
             self.found.append(self._strike(strike))
             self.note(self._line(self.found[-1], len(strikes)))
@@ -185,31 +177,31 @@ class SilenceRun:
         if strike.kind is not Strike.LOSS:
             self._wait_until_well(f"after {strike.kind} of {process}")
         ended_s = self.clock()
-        gap_ms = gaps.longest_gap_ms(self.struck.arrivals(), began_s, ended_s)
+        gap_ms = longest_gap_ms(self.struck.arrivals(), began_s, ended_s)
         settled_s = 0.0 if strike.kind is Strike.LOSS else ended_s - began_s - CALM_S
         return Silence(strike.kind, strike.service, process, gap_ms, settled_s, 1000 * own_s)
 
     def _carry_out(self, kind: Strike, process: str) -> float:
-        """Strike; seconds that a restarted server was away."""
+        """Inject a fault; returns the seconds that a restarted server was unavailable."""
         if kind is Strike.KILL:
-            self.struck.kill(process)
+            self.struck.driver.kill(process)
         elif kind is Strike.STOP:
-            self.struck.stop(process)
+            self.struck.driver.pause(process)
             self._tend_for(self.stopped_s)
-            self.struck.resume(process)
+            self.struck.driver.resume(process)
         elif kind is Strike.UPGRADE:
             self.struck.upgrade()
         elif kind is Strike.REPLACEMENT:
             self.struck.replace_query()
         elif kind is Strike.LOSS:
-            self.struck.lose_redis()
+            self.struck.driver.lose_redis()
             self._tend_for(LOST_S)
         else:
             return self.struck.restart_kafka()
         return 0.0
 
     def _wait_until_well(self, when: str) -> None:
-        """Until all has been well for CALM_S."""
+        """Wait until all has been well for CALM_S."""
         deadline_s = self.clock() + STALL_S
         well_since_s = None
         for now_s in self._tended():
@@ -229,7 +221,7 @@ class SilenceRun:
             self.sleep(TEND_S)
 
     def _tended(self) -> Iterator[float]:
-        """The time, every LOOK_S; services are tended meanwhile."""
+        """Yield the time every LOOK_S, and tend the services meanwhile."""
         while True:
             self._tend_for(LOOK_S)
             yield self.clock()
@@ -239,3 +231,130 @@ class SilenceRun:
         well = "" if found.kind is Strike.LOSS else f", all well after {found.settled_s:.1f} s"
         place = f"{len(self.found):4} of {planned_}  {found.kind} {found.process}"
         return f"{place}: silent for {found.gap_ms:,.0f} ms{own}{well}"
+
+
+#: The bars of the p99 and of the longest silence with standbys, and of the p99 of kills without, in milliseconds.
+P99_MS, MAX_MS, P99_ALONE_MS = 1_000, 1_500, 4_000
+#: The bar of Kafka's restart: the silence beyond the time that the restart itself takes.
+BEYOND_MS = 1_000
+#: The bar of the longest silence around an operator's act.
+CHANGED_MS = 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class Exactness:
+    """The check of the output.
+
+    rows: rows sent; answered: tuples that have one result, in order, with their key
+    recomputed: tuples whose counts were compared with the definition; wrong: tuples that differ
+    """
+
+    rows: int
+    answered: int
+    recomputed: int
+    wrong: int
+    differences: Sequence[str]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing is missing or differs."""
+        return self.rows == self.answered and not self.wrong and not self.differences
+
+    def __str__(self) -> str:
+        verdict = "exact" if self.is_exact else "NOT exact"
+        return (
+            f"{verdict}: {self.answered:,} of {self.rows:,} rows answered in order, once, under their keys; "
+            f"{self.recomputed:,} counts recomputed, {self.wrong:,} tuples differ"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceOutcome:
+    """A whole run. about: facts about it, by name; usual_ms: gaps without faults."""
+
+    about: Mapping[str, object]
+    has_standbys: bool
+    usual_ms: Sequence[float]
+    found: Sequence[Silence]
+    exactness: Exactness
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether the output is exact; missed bars of silences are only printed."""
+        return self.exactness.is_exact
+
+
+def markdown(outcome: SilenceOutcome) -> str:
+    """The table, with facts about the run above it and the verdict below."""
+    lines = [
+        "; ".join(f"{name} {value}" for name, value in outcome.about.items()),
+        "",
+        "| fault | service | times | gap p50, ms | p99, ms | max, ms | all well again, median s | bar: p99, max |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
+        *_rows(outcome),
+        "",
+        str(outcome.exactness),
+        *outcome.exactness.differences,
+    ]
+    return "\n".join(lines)
+
+
+def as_json(outcome: SilenceOutcome) -> dict[str, object]:
+    """The run as JSON."""
+    return {
+        **outcome.about,
+        "usual_gaps": len(outcome.usual_ms),
+        "exact": outcome.exactness.is_exact,
+        "exactness": asdict(outcome.exactness),
+        "faults": [asdict(found) for found in outcome.found],
+    }
+
+
+def write(outcome: SilenceOutcome, folder: Path) -> None:
+    """Write silence.md and silence.json into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "silence.md").write_text(markdown(outcome) + "\n")
+    (folder / "silence.json").write_bytes(orjson.dumps(as_json(outcome), option=orjson.OPT_INDENT_2))
+
+
+def bar(kind: Strike, *, has_standbys: bool) -> str:
+    """The bar of a kind of fault; for a restart of Kafka, it excludes the restart itself."""
+    if kind is Strike.RESTART:
+        return f"-, {BEYOND_MS:,}"
+    if kind in (Strike.UPGRADE, Strike.REPLACEMENT):
+        return f"-, {CHANGED_MS:,}"
+    if has_standbys:
+        return f"{P99_MS:,}, {MAX_MS:,}"
+    return f"{P99_ALONE_MS:,}, -" if kind is Strike.KILL else "-"
+
+
+def _rows(outcome: SilenceOutcome) -> Iterator[str]:
+    if outcome.usual_ms:
+        yield f"| none | {ALL} | {len(outcome.usual_ms):,} gaps | {_gaps(outcome.usual_ms)} | - | - |"
+    for kind in Strike:
+        of_kind = [found for found in outcome.found if found.kind is kind]
+        services = list(dict.fromkeys(found.service for found in of_kind))
+        groups = {ALL: of_kind} if len(services) != 1 else {}
+        groups |= {service: [found for found in of_kind if found.service == service] for service in services}
+        for name, group in groups.items():
+            if group:
+                settled = _settled(kind, group)
+                gaps_ms = _gaps([found.gap_ms - found.own_ms for found in group])
+                promised = bar(kind, has_standbys=outcome.has_standbys)
+                yield f"| {_label(kind, group)} | {name} | {len(group)} | {gaps_ms} | {settled} | {promised} |"
+
+
+def _settled(kind: Strike, group: Sequence[Silence]) -> str:
+    """When all was well again; unknown without Redis."""
+    if kind is Strike.LOSS:
+        return "-"
+    return f"{percentile([found.settled_s for found in group], 50):.1f}"
+
+
+def _label(kind: Strike, group: Sequence[Silence]) -> str:
+    own_ms = percentile([found.own_ms for found in group], 50)
+    return f"{kind}, beyond its own {own_ms:,.0f} ms" if own_ms else str(kind)
+
+
+def _gaps(gaps_ms: Sequence[float]) -> str:
+    return " | ".join(f"{percentile(gaps_ms, percent):,.0f}" for percent in (50, 99, 100))

@@ -13,18 +13,25 @@ from pathlib import Path
 from rich.console import Console
 
 from loadgen import machine
+from loadgen.chaos.driver import LocalDriver, Seats
 from loadgen.chaos.listener import ResultListener
-from loadgen.chaos.sampled import SampledAnswers
-from loadgen.chaos.seats import Seats
-from loadgen.chaos.silence import TEND_S, SilenceNotOver, SilenceRun, StrikeCounts, planned
-from loadgen.chaos.silence_options import SilenceOptions
-from loadgen.chaos.silence_report import Exactness, SilenceOutcome, markdown, write
-from loadgen.chaos.ties import STREAM, TiedJoin
-from loadgen.chaos.ties_served import LoadedServices
-from loadgen.load.arrivals import Arrivals
+from loadgen.chaos.options import SilenceOptions
+from loadgen.chaos.served import LoadedServices
+from loadgen.chaos.silence import (
+    TEND_S,
+    Exactness,
+    SilenceNotOver,
+    SilenceOutcome,
+    SilenceRun,
+    StrikeCounts,
+    markdown,
+    planned,
+    write,
+)
+from loadgen.chaos.ties import STREAM, SampledAnswers, TiedJoin
 from loadgen.load.connection import Connection
 from loadgen.load.kafka_sender import KafkaSender
-from loadgen.load.load import BATCH_ROWS_MAX, Load
+from loadgen.load.load import BATCH_ROWS_MAX, Arrivals, Load
 from loadgen.load.open_loop import OpenLoop
 from loadgen.load.progress import LINE_S, Every, log_console
 from spojoin.local.cluster import LocalCluster, local_cluster
@@ -39,11 +46,11 @@ STATUS_INEXACT = 1
 RESTARTS_MAX = 100_000
 WORKERS = 1
 SLIDES = 10
-#: Distinct values of a column: some in a thousand tuples of a window are ties.
+#: Distinct values of a column; so a tuple ties with about one in a thousand tuples of the window.
 VALUES = 1_000
-#: After this time without a result nothing more is awaited.
+#: The run fails after this time without a result.
 DRAIN_S = 300.0
-#: The fill has no pace.
+#: The rate of the fill, which is as fast as possible.
 AT_ONCE = 1e12
 
 
@@ -81,7 +88,7 @@ def _plan(asked: SilenceOptions, join: TiedJoin, folder: Path) -> ServePlan:
 def _under_load(
     asked: SilenceOptions, join: TiedJoin, cluster: LocalCluster, served: ServedQuery, console: Console
 ) -> SilenceOutcome:
-    """Fill the window, send at the rate, strike, and check what came out."""
+    """Fill the window, send at the rate, strike, and check the results."""
     connection, sample = Connection(cluster.broker.bootstrap), SampledAnswers()
     load = Load(
         join.workload(),
@@ -100,7 +107,8 @@ def _under_load(
     seats = Seats(RedisStore(cluster.redis.url), join.name)
     with connection.opened() as log, ResultListener(log, results, sample) as listener:
         with OpenLoop(KafkaSender(connection), load.packets()) as filling:
-            loaded = LoadedServices(served.supervisor, seats, filling, listener, asked.rate, cluster, write_query)
+            driver = LocalDriver(cluster, served.supervisor)
+            loaded = LoadedServices(driver, seats, filling, listener, asked.rate, write_query)
             console.print(f"filling the window with {join.window:,} rows", highlight=False)
             _drain(loaded, console)
         load = Load(join.workload(), Arrivals(asked.rate), join.seed, first=join.window, message=asked.message)
@@ -109,7 +117,19 @@ def _under_load(
             loaded = replace(loaded, loop=loop, first=join.window)
             run = SilenceRun(loaded, asked.stopped, note=lambda text: console.print(text, highlight=False))
             services = loaded.services()
-            run.run(planned(services, _counts(asked)))
+            run.run(
+                planned(
+                    services,
+                    StrikeCounts(
+                        asked.kills,
+                        asked.stops,
+                        asked.upgrades,
+                        asked.replacements,
+                        asked.restarts,
+                        losses=int(asked.redis),
+                    ),
+                )
+            )
             loop.stop()
             _drain(loaded, console)
         rows = join.window + loop.rows
@@ -119,7 +139,7 @@ def _under_load(
 
 
 def _exactness(join: TiedJoin, rows: int, listener: ResultListener, sample: SampledAnswers) -> Exactness:
-    """What came out against the definition, for all rows by counts and for some by recomputing."""
+    """Check that all rows are answered, and compare a sample of the answers with the definition."""
     recomputed, wrong = sample.recompute(join, rows)
     return Exactness(
         rows,
@@ -130,14 +150,8 @@ def _exactness(join: TiedJoin, rows: int, listener: ResultListener, sample: Samp
     )
 
 
-def _counts(asked: SilenceOptions) -> StrikeCounts:
-    return StrikeCounts(
-        asked.kills, asked.stops, asked.upgrades, asked.replacements, asked.restarts, losses=int(asked.redis)
-    )
-
-
 def _drain(loaded: LoadedServices, console: Console) -> None:
-    """Until all rows are sent and answered. Raises SilenceNotOver where no result comes for DRAIN_S."""
+    """Wait until all rows are sent and answered. Raises SilenceNotOver if no result comes for DRAIN_S."""
     every, moved_s, answered = Every(LINE_S), time.monotonic(), -1
     while not loaded.loop.is_done or loaded.unanswered > 0:
         loaded.tend()

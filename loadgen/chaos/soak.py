@@ -1,34 +1,36 @@
-"""A soak: under load, faults and changes at random, while everything that comes out is recomputed."""
+"""A soak makes random faults and changes under load, and recomputes all results meanwhile."""
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from loadgen.chaos.gaps import answered_at_s, longest_gap_ms
-from loadgen.chaos.listener import Arrival
+from loadgen.chaos.driver import LocalDriver
+from loadgen.chaos.listener import Arrival, answered_at_s, longest_gap_ms, percentile
 from loadgen.chaos.soak_plan import Act, PlannedAct, SoakSetup
-from loadgen.chaos.soak_watch import DiskWatch, MemoryWatch
+from loadgen.chaos.watch import GROWTH_MAX, DiskWatch, Growth, MemoryWatch
 
 TEND_S = 0.05
 LOOK_S = 1.0
-#: So long all must be well before memory is sampled.
+#: All must be well for this long before memory is sampled.
 REST_S = 2.0
 #: Rows of the input are kept for this long after their results are out.
 INPUT_KEPT_S = 30.0
-#: At most so many seconds of rows may be unanswered while all is well.
+#: All is well only if fewer seconds of rows than this are unanswered.
 LAG_S = 1.0
 
 
 class SoakParts(Protocol):
-    """What is soaked."""
+    @property
+    def driver(self) -> LocalDriver:
+        """The driver that strikes the current services and servers."""
+        ...
 
     @property
     def setup(self) -> SoakSetup:
-        """How the query is served now."""
+        """The current setup."""
         ...
 
     @property
@@ -40,28 +42,8 @@ class SoakParts(Protocol):
         """Move to another setup."""
         ...
 
-    def pids(self) -> dict[str, int]:
-        """The services' processes."""
-        ...
-
-    def tend(self) -> None:
-        """Restart what has ended."""
-        ...
-
     def is_settled(self) -> bool:
-        """Whether all services are ready, each in its place."""
-        ...
-
-    def signal(self, pid: int, number: signal.Signals) -> None:
-        """Send a signal to a service's process."""
-        ...
-
-    def restart_broker(self) -> None:
-        """Kill and start Kafka, its data kept."""
-        ...
-
-    def restart_redis(self) -> None:
-        """Kill and start Redis, its data lost."""
+        """Whether all services are ready, each with its speaker."""
         ...
 
     def rescale(self, workers: int) -> None:
@@ -73,7 +55,7 @@ class SoakParts(Protocol):
         ...
 
     def memory(self) -> dict[str, int]:
-        """Bytes that each service holds which has something to do."""
+        """Memory in bytes of each service that has work."""
         ...
 
     def disk(self) -> Mapping[str, int]:
@@ -96,7 +78,7 @@ class SoakFlow(Protocol):
 
     @property
     def arrivals(self) -> Sequence[Arrival]:
-        """When results came."""
+        """The times of results."""
         ...
 
     @property
@@ -105,13 +87,13 @@ class SoakFlow(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise what ended the load or the reading."""
+        """Raise the exception that ended the load or the reading."""
         ...
 
 
 @dataclass(slots=True)
 class DoneAct:
-    """An act that was done. due: rows that were in when it was over."""
+    """An act that was done. due: rows sent by its end."""
 
     planned: PlannedAct
     what: str
@@ -120,12 +102,12 @@ class DoneAct:
     due: int = 0
 
     def recovered_s(self, arrivals: Sequence[Arrival]) -> float | None:
-        """From its beginning until all rows that were in by its end were answered; None while they aren't."""
+        """Seconds from its beginning until all rows sent by its end were answered; None before that."""
         answered_s = answered_at_s(arrivals, self.due)
         return None if answered_s is None else max(0.0, answered_s - self.began_s)
 
     def gap_ms(self, arrivals: Sequence[Arrival]) -> float:
-        """The longest silence until it was recovered from."""
+        """The longest silence until the services recovered from it."""
         recovered_s = self.recovered_s(arrivals)
         end_s = arrivals[-1].at_s if recovered_s is None else self.began_s + recovered_s
         return longest_gap_ms(arrivals, self.began_s, max(end_s, self.began_s))
@@ -133,7 +115,7 @@ class DoneAct:
 
 @dataclass(frozen=True, slots=True)
 class SoakRules:
-    """lasts_s: of the whole soak; stall_s: after this time without a result the services count as stuck."""
+    """lasts_s: the soak's duration; stall_s: after this time without a result the services count as stuck."""
 
     lasts_s: float
     stall_s: float
@@ -142,7 +124,7 @@ class SoakRules:
 
 @dataclass(slots=True)
 class Soak:
-    """Does one act after the other. note: called with what happens; stuck: what never came, if anything."""
+    """Does one act after the other. note: called with each event; stuck: the missing event, if any."""
 
     parts: SoakParts
     flow: SoakFlow
@@ -154,16 +136,16 @@ class Soak:
     sleep: Callable[[float], None] = time.sleep
     done: list[DoneAct] = field(default_factory=list)
     stuck: str | None = None
-    _stopped: dict[int, float] = field(default_factory=dict)
-    #: Moments, with the rows and messages that were sent by then.
+    _stopped: dict[str, float] = field(default_factory=dict)
+    #: Times, with the numbers of rows and messages sent by then.
     _kept: list[tuple[float, int, int]] = field(default_factory=list)
-    #: How many rows were answered when that number last grew, and when that was.
+    #: The number of answered rows, and the time at which it last grew.
     _moved: tuple[int, float] = (0, 0.0)
     _well_since_s: float | None = None
     _look_s: float = 0.0
 
     def run(self, acts: Iterator[PlannedAct]) -> None:
-        """Until the time is over, or the services are stuck; whatever is stopped then goes on."""
+        """Act until the time is over or the services are stuck, then resume all stopped processes."""
         began_s = self.clock()
         self._moved = self.flow.answered, began_s
         self._until_well(began_s + self.rules.stall_s)
@@ -178,28 +160,28 @@ class Soak:
         self._resume(everything=True)
 
     def drain(self, is_sent: Callable[[], bool]) -> None:
-        """Until everything is sent and answered, or the services are stuck."""
+        """Wait until everything is sent and answered, or the services are stuck."""
         while self.stuck is None and not (is_sent() and self.flow.answered >= self.flow.rows):
             self._turn()
 
     # --- acts ---------------------------------------------------------------------------------------------------------
 
     def _do(self, planned: PlannedAct, began_s: float) -> None:
-        pids = self.parts.pids()
-        process = planned.struck(list(pids))
+        driver = self.parts.driver
+        process = planned.struck(driver.targets())
         what = f"{planned} {process}" if planned.act in (Act.KILL, Act.STOP) else str(planned)
         done = DoneAct(planned, what, str(self.parts.setup), self.clock())
         self.note(f"{done.began_s - began_s:7.1f} s  {what}  ({done.setup})")
         self._well_since_s = None
         if planned.act is Act.KILL:
-            self.parts.signal(pids[process], signal.SIGKILL)
+            driver.kill(process)
         elif planned.act is Act.STOP:
-            self.parts.signal(pids[process], signal.SIGSTOP)
-            self._stopped[pids[process]] = self.clock() + planned.lasts_s
+            driver.pause(process)
+            self._stopped[process] = self.clock() + planned.lasts_s
         elif planned.act is Act.BROKER:
-            self.parts.restart_broker()
+            driver.restart_broker()
         elif planned.act is Act.REDIS:
-            self.parts.restart_redis()
+            driver.restart_redis()
         elif planned.act is Act.RESCALE:
             self.parts.rescale(planned.workers)
         else:
@@ -209,11 +191,11 @@ class Soak:
         self.done.append(done)
 
     def _resume(self, *, everything: bool = False) -> None:
-        """Let stopped processes go on whose time has come."""
-        for pid, at_s in list(self._stopped.items()):
+        """Resume the stopped processes that are due."""
+        for process, at_s in list(self._stopped.items()):
             if everything or at_s <= self.clock():
-                self.parts.signal(pid, signal.SIGCONT)
-                del self._stopped[pid]
+                self.parts.driver.resume(process)
+                del self._stopped[process]
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 
@@ -223,7 +205,7 @@ class Soak:
             self._turn()
 
     def _until_well(self, deadline_s: float) -> None:
-        """Until all is well, so that acts don't only meet services that haven't started yet."""
+        """Wait until all is well, so that acts don't only strike services that are still starting."""
         while self.stuck is None and self._well_since_s is None:
             self._turn()
             if self.clock() > deadline_s:
@@ -231,7 +213,7 @@ class Soak:
 
     def _turn(self) -> None:
         self.sleep(TEND_S)
-        self.parts.tend()
+        self.parts.driver.tend()
         self.flow.check()
         self._resume()
         now_s = self.clock()
@@ -244,7 +226,7 @@ class Soak:
             self._look(now_s)
 
     def _look(self, now_s: float) -> None:
-        """Sample memory at rest, and the disk; let go of rows whose results are out."""
+        """Sample the disk, and the memory at rest; delete rows whose results are out."""
         is_behind = self.flow.rows - self.flow.answered > LAG_S * self.rules.rate
         if is_behind or self._stopped or not self.parts.is_settled():
             self._well_since_s = None
@@ -260,3 +242,114 @@ class Soak:
         if over:
             self.parts.trim_input(self._kept[over - 1][2])
             del self._kept[:over]
+
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SoakOutcome:
+    """A whole soak.
+
+    about: facts about it, by name; arrivals: of results; rows: sent; wrong: tuples that differ from the definition
+    growth: of memory, by setup; peaks: of memory, by process; stuck: the missing event, if any
+    """
+
+    about: Mapping[str, object]
+    done: Sequence[DoneAct]
+    arrivals: Sequence[Arrival]
+    rows: int
+    wrong: int
+    differences: Sequence[str]
+    growth: Mapping[str, Growth]
+    peaks: Mapping[str, int]
+    disk: DiskWatch
+    stuck: str | None
+
+    @property
+    def answered(self) -> int:
+        """Rows with a result."""
+        return self.arrivals[-1].tuples if self.arrivals else 0
+
+    @property
+    def failures(self) -> list[str]:
+        """All failures, in sentences."""
+        found = [self.stuck] if self.stuck else []
+        if self.answered < self.rows:
+            found.append(f"{self.rows - self.answered:,} rows have no result")
+        if self.wrong or self.differences:
+            found.append(f"{self.wrong:,} tuples differ from the definition: {'; '.join(self.differences)}")
+        for setup, growth in self.growth.items():
+            if not growth.is_bounded:
+                found.append(f"memory of {setup} grew by {growth.share:.1%}, more than {GROWTH_MAX:.0%}")
+        for partition, peak in sorted(self.disk.beyond.items()):
+            found.append(f"{partition} took {_mib(peak)} MiB of the disk, more than it may")
+        return found
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether nothing failed."""
+        return not self.failures
+
+
+def markdown(outcome: SoakOutcome) -> str:
+    """Acts, memory, disk and the verdict."""
+    return "\n".join(
+        [
+            "; ".join(f"{name} {value}" for name, value in outcome.about.items()),
+            "",
+            "| act | times | recovered | recovered in, median s | slowest s | longest gap, ms |",
+            "|---|---:|---:|---:|---:|---:|",
+            *_acts(outcome),
+            "",
+            "| setup | samples of memory at rest | first tenth, MiB | most of a later tenth, MiB | growth |",
+            "|---|---:|---:|---:|---:|",
+            *(_memory(setup, growth) for setup, growth in outcome.growth.items()),
+            "",
+            *_peaks(outcome),
+            *_disk(outcome.disk),
+            "",
+            f"{outcome.answered:,} of {outcome.rows:,} rows answered in order, once, under their keys, and every count "
+            f"recomputed: {outcome.wrong:,} differ",
+            "passed" if outcome.is_passed else "FAILED: " + "\n".join(outcome.failures),
+        ]
+    )
+
+
+def _acts(outcome: SoakOutcome) -> Iterator[str]:
+    for act in Act:
+        of_kind = [done for done in outcome.done if done.planned.act is act]
+        if not of_kind or not outcome.arrivals:
+            continue
+        found = [done.recovered_s(outcome.arrivals) for done in of_kind]
+        times = [seconds for seconds in found if seconds is not None]
+        gap_ms = max(done.gap_ms(outcome.arrivals) for done in of_kind)
+        slowest = f"{percentile(times, 50):.1f} | {max(times):.1f}" if times else "- | -"
+        yield f"| {act.about} | {len(of_kind)} | {len(times)} | {slowest} | {gap_ms:,.0f} |"
+
+
+def _memory(setup: str, growth: Growth) -> str:
+    if growth.share is None:
+        return f"| {setup} | {growth.samples} | {_mib(growth.first_bytes)} | - | too few samples |"
+    sizes = f"{_mib(growth.first_bytes)} | {_mib(growth.most_bytes)}"
+    return f"| {setup} | {growth.samples} | {sizes} | {growth.share:+.1%} |"
+
+
+def _peaks(outcome: SoakOutcome) -> Iterator[str]:
+    if outcome.peaks:
+        peaks = ", ".join(f"{name} {_mib(peak)}" for name, peak in sorted(outcome.peaks.items()))
+        yield f"Most memory of a process at rest, MiB: {peaks}."
+
+
+def _disk(disk: DiskWatch) -> Iterator[str]:
+    if disk.totals:
+        largest = sorted(disk.peaks.items(), key=lambda item: item[1], reverse=True)[:4]
+        named = ", ".join(f"{name} {_mib(peak)}" for name, peak in largest)
+        yield (
+            f"Disk, MiB: {_mib(disk.totals[len(disk.totals) // 2])} at half time, {_mib(disk.totals[-1])} at the end, "
+            f"at most {_mib(max(disk.totals))}; the largest partitions: {named}; beyond limits: {len(disk.beyond)}."
+        )
+
+
+def _mib(size: int) -> str:
+    return f"{size / _MIB:,.0f}"

@@ -1,4 +1,4 @@
-"""What a soak does next, drawn from a seed."""
+"""Draws a soak's acts from a seed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ HASTY = 0.3
 
 
 class Act(StrEnum):
-    """What is done."""
-
     KILL = "kill"
     STOP = "stop"
     BROKER = "broker"
@@ -28,7 +26,6 @@ class Act(StrEnum):
 
     @property
     def about(self) -> str:
-        """In words."""
         return _ABOUT[self]
 
 
@@ -41,21 +38,13 @@ _ABOUT = {
     Act.MOVE: "move to another packing",
     Act.STANDBYS: "standbys on or off",
 }
-#: How often each is drawn, relative to the others.
-WEIGHTS = {
-    Act.KILL: 6,
-    Act.STOP: 4,
-    Act.BROKER: 1,
-    Act.REDIS: 1,
-    Act.RESCALE: 2,
-    Act.MOVE: 2,
-    Act.STANDBYS: 1,
-}
+#: How often each act is drawn, relative to the others.
+WEIGHTS = {Act.KILL: 6, Act.STOP: 4, Act.BROKER: 1, Act.REDIS: 1, Act.RESCALE: 2, Act.MOVE: 2, Act.STANDBYS: 1}
 
 
 @dataclass(frozen=True, slots=True)
 class SoakSetup:
-    """How the query is served: the packing, and whether each process has a second instance."""
+    """A way to serve the query: the packing, and whether each process has a second instance."""
 
     packing: str = TOGETHER
     standbys: bool = True
@@ -68,8 +57,9 @@ class SoakSetup:
 class PlannedAct:
     """One act.
 
-    after_s: from when the one before may be followed; is_hasty: whether that is at once, not when all is well
-    draw: in [0, 1), which process is struck; lasts_s: of a stop; setup: of a move; workers: of a rescale
+    after_s: time to wait after the previous act; is_hasty: whether the act doesn't wait until all is well
+    draw: a number in [0, 1) that chooses the struck process; lasts_s: of a stop; setup: of a move; workers: of a
+    rescale
     """
 
     act: Act
@@ -90,14 +80,14 @@ class PlannedAct:
         return f"{self.act}{details.get(self.act, '')}"
 
     def struck(self, processes: Sequence[str]) -> str:
-        """Which of the processes a kill or a stop strikes."""
+        """The process that a kill or a stop strikes."""
         return processes[int(self.draw * len(processes))]
 
 
 def acts(seed: int, kinds: Sequence[Act], workers_max: int, every_s: float) -> Iterator[PlannedAct]:
-    """Acts without end: the same seed gives the same ones.
+    """Endless acts; the same seed gives the same acts.
 
-    every_s: seconds between two while all is well, on average
+    every_s: average seconds between two acts while all is well
     """
     rng = random.Random(f"soak {seed}")
     setup, workers = SoakSetup(), 1

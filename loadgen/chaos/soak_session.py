@@ -16,17 +16,15 @@ from rich.console import Console
 
 from loadgen import machine
 from loadgen.chaos.listener import Arrival, HeardAnswers, ResultListener
-from loadgen.chaos.soak import Soak, SoakRules
-from loadgen.chaos.soak_options import SoakOptions
+from loadgen.chaos.options import SoakOptions
+from loadgen.chaos.soak import Soak, SoakOutcome, SoakRules, markdown
 from loadgen.chaos.soak_plan import Act, SoakSetup, acts
-from loadgen.chaos.soak_report import SoakOutcome, markdown
 from loadgen.chaos.soak_stage import SEGMENT_BYTES, SEGMENTS, SoakServed, SoakStage
-from loadgen.chaos.soak_watch import DiskWatch, MemoryWatch
 from loadgen.chaos.ties import TiedJoin, TiedRows
-from loadgen.load.arrivals import Arrivals
+from loadgen.chaos.watch import DiskWatch, MemoryWatch
 from loadgen.load.connection import Connection
 from loadgen.load.kafka_sender import KafkaSender
-from loadgen.load.load import Load
+from loadgen.load.load import Arrivals, Load
 from loadgen.load.open_loop import OpenLoop
 from loadgen.load.progress import LINE_S, Every, log_console
 from spojoin.errors import ConfigurationError
@@ -42,7 +40,7 @@ SEEDS = 1_000_000
 
 @dataclass(slots=True)
 class LoopFlow:
-    """Rows in by an open loop, results out by a listener. show: called with the progress again and again."""
+    """Rows in by an open loop, results out by a listener. show: called repeatedly with the progress."""
 
     loop: OpenLoop
     listener: ResultListener
@@ -60,7 +58,7 @@ class LoopFlow:
 
     @property
     def arrivals(self) -> Sequence[Arrival]:
-        """When results came."""
+        """The times of results."""
         return self.listener.arrivals
 
     @property
@@ -69,14 +67,14 @@ class LoopFlow:
         return self.listener.tuples
 
     def check(self) -> None:
-        """Raise what ended the load or the reading."""
+        """Raise the exception that ended the load or the reading."""
         self.loop.check()
         self.listener.check()
         self.show(self.rows, self.answered)
 
 
 def soak_services(asked: SoakOptions) -> int:
-    """Run the soak, print what came of it; the exit status is 0 if it passed."""
+    """Run the soak and print its outcome; the exit status is 0 if it passed."""
     console = log_console()
     kinds = kinds_of(asked.kinds)
     seed = random.SystemRandom().randrange(SEEDS) if asked.seed is None else asked.seed
@@ -101,7 +99,7 @@ def soak_services(asked: SoakOptions) -> int:
 
 
 def kinds_of(text: str | None) -> list[Act]:
-    """The acts that are named with commas; all by default. Raises ConfigurationError."""
+    """The acts of a comma-separated list; all by default. Raises ConfigurationError."""
     if text is None:
         return list(Act)
     try:
@@ -111,7 +109,7 @@ def kinds_of(text: str | None) -> list[Act]:
 
 
 def recomputed(join: TiedJoin) -> Callable[[HeardAnswers], NDArray[np.bool_]]:
-    """Judges answers by the definition."""
+    """A function that judges answers by the definition."""
     stream = join.stream()
 
     def judge(answers: HeardAnswers) -> NDArray[np.bool_]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +14,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from loadgen.chaos.seats import Seats, seated
+from loadgen.chaos.driver import LocalDriver, Seats
 from loadgen.chaos.soak_plan import SoakSetup
-from loadgen.chaos.soak_watch import rss_bytes, topic_bytes
 from loadgen.chaos.ties import STREAM, TiedJoin
+from loadgen.chaos.watch import rss_bytes, topic_bytes
 from spojoin.local.cluster import LocalCluster
 from spojoin.local.serve import ServePlan, make_topics
 from spojoin.local.services import Deployment, services_of
-from spojoin.local.supervise import Supervisor, is_ready
+from spojoin.local.supervise import Supervisor
 from spojoin.ports.interfaces import Log, LogPartition
 from spojoin.ports.redis_store import RedisStore
 from spojoin.protocol.topic_config import TopicKind, topic_configs
@@ -33,21 +31,21 @@ from spojoin.wire.codec import encode
 from spojoin.wire.records import WorkerCount
 
 RESTARTS_MAX = 100_000
-#: Small segments show within minutes whether the disk is given back: whole segments are deleted.
+#: Whole segments are deleted, so small ones show within minutes whether disk space is freed.
 SEGMENT_BYTES = 4 << 20
-#: What is kept of the results.
+#: The number of bytes of results that Kafka keeps.
 RESULTS_BYTES = 16 << 20
-#: What the input has besides: its last 30 s, and the rows of a minute in which the broker is down or recovers.
+#: Further bytes of the input: its last 30 s, and the rows of a minute in which the broker is down or recovers.
 INPUT_BYTES = 8 << 20
-#: Segments that a partition may have besides what is kept: the open one, one that is partly needed, one that waits for
-#: its deletion, and one that fills until then.
+#: Segments that a partition may have in addition: the open one, one that is partly needed, one that waits for its
+#: deletion, and one that fills until then.
 SEGMENTS = 4
 WRITE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class SoakServed:
-    """What is served, and how many workers there may be. folder: for the query's file; logs: of services."""
+    """The query, and the largest number of workers. folder: of the query file; logs: of the services."""
 
     join: TiedJoin
     workers_max: int
@@ -57,7 +55,7 @@ class SoakServed:
 
 @dataclass(slots=True)
 class SoakStage:
-    """The services as they are now. version: of the newest request for workers; moves: how often setups changed."""
+    """The current services. version: of the newest request for workers; moves: how often the setup changed."""
 
     cluster: LocalCluster
     log: Log[bytes]
@@ -66,8 +64,13 @@ class SoakStage:
     workers: int = 1
     version: int = 0
     moves: int = 0
-    _supervisor: Supervisor | None = None
-    _ports: dict[str, int] = field(default_factory=dict)
+    _driver: LocalDriver | None = None
+
+    @property
+    def driver(self) -> LocalDriver:
+        """The driver that strikes the current services and servers."""
+        assert self._driver is not None, "`start` comes first"
+        return self._driver
 
     @property
     def query_file(self) -> Path:
@@ -76,7 +79,7 @@ class SoakStage:
 
     @property
     def limits(self) -> dict[str, int]:
-        """Topics that keep more than what the protocol needs, and what they may take of the disk."""
+        """The disk limits, in bytes, of topics that keep more than the protocol needs."""
         kept = {topic_name(self.served.join.name, Topic.RESULTS): RESULTS_BYTES, input_topic(STREAM): INPUT_BYTES}
         return {topic: kept_bytes + SEGMENTS * SEGMENT_BYTES for topic, kept_bytes in kept.items()}
 
@@ -85,15 +88,17 @@ class SoakStage:
         self.query_file.write_text(self.served.join.text)
         plan = ServePlan(load_query(self.query_file), self.query_file, self.served.workers_max)
         configs = topic_configs({}, RESULTS_BYTES)
-        self.log.create_topics({topic_name(self.served.join.name, Topic.RESULTS): 1}, configs.of(TopicKind.RESULTS))
+        self.log.create_topics(
+            {topic_name(self.served.join.name, Topic.RESULTS): 1}, configs.for_kind(TopicKind.RESULTS)
+        )
         make_topics(plan, self.cluster.servers)
         self.log.create_topics(plan.topics.trimmed())
         names = [*plan.topics.trimmed(), *plan.topics.kept(), *plan.topics.inputs]
         _set_segments(self.cluster.broker.bootstrap, names)
 
     def start(self, setup: SoakSetup) -> None:
-        """Start the services of a setup, and end those of the one before meanwhile."""
-        before, self.setup = self._supervisor, setup
+        """Start the services of a setup, and meanwhile end the previous setup's services."""
+        before, self.setup = self._driver, setup
         settings = {
             "workers": "1",
             "workers_max": str(self.served.workers_max),
@@ -116,47 +121,23 @@ class SoakStage:
         )
         logs = self.served.logs / f"{self.moves:03}"
         self.moves += 1
-        self._supervisor = Supervisor(servers.children, logs, RESTARTS_MAX)
-        self._ports = {service.name: service.port for service in services}
-        self._supervisor.start(services)
+        self._driver = LocalDriver(self.cluster, Supervisor(servers.children, logs, RESTARTS_MAX))
+        self._driver.supervisor.start(services)
         if before is not None:
-            before.stop()
+            before.supervisor.stop()
 
     def close(self) -> None:
         """End all services."""
-        self._running.stop()
-
-    def pids(self) -> dict[str, int]:
-        """The services' processes."""
-        return self._running.pids()
-
-    def tend(self) -> None:
-        """Restart what has ended."""
-        self._running.tend()
+        self.driver.supervisor.stop()
 
     def is_settled(self) -> bool:
-        """Whether all services are ready, each in its place."""
+        """Whether all services are ready, each with its speaker."""
         store = RedisStore(self.cluster.redis.url)
         try:
-            is_settled = Seats(store, self.served.join.name).are_settled(self.pids())
+            is_settled = Seats(store, self.served.join.name).are_settled(self.driver.supervisor.pids())
         finally:
             store.close()
-        return is_settled and all(is_ready(self._ports[process]) for process in seated(self._ports))
-
-    def signal(self, pid: int, number: signal.Signals) -> None:
-        """Send a signal to a process of the services, unless it is gone by now."""
-        if pid in self.pids().values():
-            os.kill(pid, number)
-
-    def restart_broker(self) -> None:
-        """SIGKILL, and a start with the same data."""
-        self.cluster.broker.kill()
-        self.cluster.broker.start()
-
-    def restart_redis(self) -> None:
-        """SIGKILL, and a start with nothing."""
-        self.cluster.redis.kill()
-        self.cluster.redis.start()
+        return is_settled and self.driver.are_ready()
 
     def rescale(self, workers: int) -> None:
         """Request a number of workers by the control topic, as the controller does."""
@@ -170,22 +151,19 @@ class SoakStage:
             writer.close()
 
     def trim_input(self, before: int) -> None:
-        """Delete messages of the input before an offset: to keep users' rows is not the services' business."""
+        """Delete messages of the input before an offset; services don't manage the retention of users' rows."""
         self.log.trim(LogPartition(input_topic(STREAM), 0), before)
 
     def memory(self) -> dict[str, int]:
-        """Bytes that each service holds, but for workers that aren't asked: what one has ever done, it has loaded."""
+        """Memory in bytes of each service except idle workers, which keep memory from earlier work."""
         spare = tuple(f"{Role.POJOIN}-{worker}" for worker in range(self.workers, self.served.workers_max))
-        return {name: rss_bytes(pid) for name, pid in self.pids().items() if not name.startswith(spare)}
+        return {
+            name: rss_bytes(pid) for name, pid in self.driver.supervisor.pids().items() if not name.startswith(spare)
+        }
 
     def disk(self) -> Mapping[str, int]:
         """Bytes of each partition on the broker's disk."""
         return topic_bytes(self.cluster.broker.folder / "data")
-
-    @property
-    def _running(self) -> Supervisor:
-        assert self._supervisor is not None, "`start` comes first"
-        return self._supervisor
 
 
 def _set_segments(bootstrap: str, topics: list[str]) -> None:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from loadgen.chaos.listener import HeardAnswers
 from loadgen.load.load_streams import LoadStream, LoadWorkload, drawn
-
-I64 = NDArray[np.int64]
+from loadgen.window import window_of
+from spojoin.arrays import I64
 
 STREAM, KEY = "readings", "id"
 #: Distinct values of a column: few, so that most comparisons meet ties.
@@ -26,7 +27,8 @@ class TiedJoin:
     """The join `draw < draw AND cooling >= cooling` of readings whose columns have few distinct values.
 
     window, slide: of the join, in tuples; seed: of the rows
-    version: of the query: each has a meaning of its own and the same answers, as it filters by what all rows have
+    version: of the query; versions count as different queries but have the same answers, since all rows pass their
+    filter
     """
 
     name: str
@@ -72,7 +74,7 @@ output: count
 
     def begin(self, seq: int) -> int:
         """The first tuple of the window of tuple `seq`."""
-        return max(-(-seq // self.slide) * self.slide - self.window, 0)
+        return window_of(seq, self.window, self.slide).start
 
 
 class TiedRows:
@@ -86,7 +88,7 @@ class TiedRows:
         self._cooling = batch["cooling"].to_numpy()
 
     def counts(self, seqs: I64) -> tuple[I64, I64]:
-        """Matches of tuples as left and as right side, int64 (m,) each, by comparison with every row of the window."""
+        """Match counts of tuples as left and as right side, int64 (m,) each, compared with the whole window."""
         as_left, as_right = np.empty((2, len(seqs)), np.int64)
         for number, seq in enumerate(seqs.tolist()):
             at = seq - self._first
@@ -97,7 +99,36 @@ class TiedRows:
         return as_left, as_right
 
     def contradict(self, seqs: I64, as_left: I64, as_right: I64) -> NDArray[np.bool_]:
-        """Which of these counts of tuples, int64 (m,) each, aren't those of the definition: bool (m,)."""
+        """Whether these counts, int64 (m,) each, differ from the definition: bool (m,)."""
         left, right = self.counts(seqs)
         found: NDArray[np.bool_] = (left != as_left) | (right != as_right)
         return found
+
+
+#: One answer in this many is kept. It is prime, so that the sample includes boundaries of frames and slides.
+KEPT_EVERY = 251
+#: The most kept answers that are recomputed, spread over all.
+RECOMPUTED_MAX = 4_000
+
+
+class SampledAnswers:
+    """Keeps the answer to every KEPT_EVERY-th tuple, for a later check."""
+
+    def __init__(self) -> None:
+        self._kept: list[HeardAnswers] = []
+
+    def __call__(self, answers: HeardAnswers) -> None:
+        """Keep the sampled answers."""
+        kept = answers.seqs % KEPT_EVERY == 0
+        if kept.any():
+            self._kept.append(HeardAnswers(*(column[kept] for column in answers)))
+
+    def recompute(self, join: TiedJoin, rows: int) -> tuple[int, list[int]]:
+        """The number of recomputed answers, and the seqs of wrong ones; `rows` were sent."""
+        if not self._kept:
+            return 0, []
+        kept = HeardAnswers(*(np.concatenate(column) for column in zip(*self._kept, strict=True)))
+        chosen = np.unique(np.linspace(0, len(kept.seqs) - 1, RECOMPUTED_MAX).astype(np.int64))
+        found = HeardAnswers(*(column[chosen] for column in kept))
+        wrong: I64 = found.seqs[TiedRows(join, join.stream(), 0, rows).contradict(*found)]
+        return len(chosen), wrong.tolist()

@@ -1,8 +1,7 @@
 """Watches a query's output while faults happen, and recomputes it when they are over.
 
-What must come out is known without asking the services: rows that were there before are read back from the input
-topics, those of the campaign are generated again from its seed. The join is a nested loop; results are
-read as plain Arrow.
+The expected results don't depend on the services. The watcher reads earlier rows back from the input topics, and
+generates the campaign's rows again from its seed. A nested loop joins them. Results are plain Arrow.
 """
 
 from __future__ import annotations
@@ -24,18 +23,17 @@ from loadgen.load.load import Load
 from loadgen.load.load_streams import LoadStream
 from spojoin.errors import ConfigurationError, Retryable
 from spojoin.model import Query, Stream
-from spojoin.ports.interfaces import Bounds, Log, LogPartition, LogReader, LogRecord
-from spojoin.ports.reading import records_between
+from spojoin.ports.interfaces import Bounds, Log, LogPartition, LogReader, LogRecord, records_between
 from spojoin.protocol.topology import HEARTBEAT, REPLAYED, Topic, dead_letter_topic, topic_name
 
 POLL_S = 0.1
 RECORDS_MAX = 1_000
-#: Messages parsed at once.
+#: The number of messages parsed at once.
 PARSED = 512
 
 
 class TopicMessage(NamedTuple):
-    """A message of an input topic, and where it stands."""
+    """A message of an input topic, and its position."""
 
     partition: int
     offset: int
@@ -45,7 +43,7 @@ class TopicMessage(NamedTuple):
 class Watcher:
     """Reads results and dead letters from their beginning on.
 
-    chain: the results so far; refused: reasons of dead letters by stream's topic and place
+    chain: the results so far; refused: the reasons in dead letters, by the stream's topic and place
     """
 
     def __init__(self, log: Log[bytes], query: Query, load: Load) -> None:
@@ -67,15 +65,15 @@ class Watcher:
 
     @property
     def out(self) -> int:
-        """Rows that have their result or their dead letter."""
+        """The number of rows that have a result or a dead letter."""
         return self.chain.tuples + sum(len(places) for places in self.refused.values())
 
     def read(self) -> bool:
-        """Take what has arrived, waiting for POLL_S at most; whether there was anything."""
+        """Read new records, waiting for POLL_S at most; returns whether there were any."""
         try:
             records = self._reader.poll(RECORDS_MAX, POLL_S)
         except Retryable:
-            # A reader that has raised can't be used again; the broker may only be restarting.
+            # A reader that raised an error can't be used again; the broker may only be restarting.
             self._reader.close()
             self._reader = self._open()
             return False
@@ -85,11 +83,10 @@ class Watcher:
         return bool(records)
 
     def close(self) -> None:
-        """Stop reading."""
         self._reader.close()
 
     def verdict(self, query: Query, streams: Sequence[StreamRows], sample: ProbeSample) -> Verdict:
-        """Compare everything that came out with the join of `streams`."""
+        """Compare all output with the join of `streams`."""
         verdict = Verdict(query.name)
         streams = settle_rejects(streams, [self.refused[topic] for topic in self._letters.values()], query, verdict)
         accepted = self.chain.accepted()
@@ -123,11 +120,11 @@ def divergences(verdict: Verdict) -> int:
     return found or int(not verdict.is_exact)
 
 
-# --- what went in -----------------------------------------------------------------------------------------------------
+# --- input ------------------------------------------------------------------------------------------------------------
 
 
 def messages_before(log: Log[bytes], bounds: Mapping[LogPartition, Bounds], topic: str) -> Iterator[TopicMessage]:
-    """The messages that a topic held before the campaign. Raises ConfigurationError where some are deleted already."""
+    """The messages that a topic held before the campaign. Raises ConfigurationError if some are already deleted."""
     for source, (earliest, end) in bounds.items():
         if source.topic != topic or not end:
             continue
@@ -144,9 +141,9 @@ def messages_before(log: Log[bytes], bounds: Mapping[LogPartition, Bounds], topi
 def messages_sent(
     load: Load, sent: int, bounds: Mapping[LogPartition, Bounds], stream: LoadStream
 ) -> Iterator[TopicMessage]:
-    """A stream's messages of the campaign, generated again. sent: its rows; bounds: of the topics before them."""
+    """A stream's messages of the campaign, generated again. sent: how many rows; bounds: of the topics before."""
     offsets = Counter({source: found.end for source, found in bounds.items()})
-    # Alone, a stream would have the pace of all streams, which determines the packets.
+    # The pace determines the packets, and a single stream would get the pace of all streams.
     alone = replace(load.workload, streams=(stream,))
     own = replace(load, workload=alone, batch_rows=load.packet_rows, rows=sent, digests={})
     for packet in own.packets():
@@ -156,14 +153,14 @@ def messages_sent(
 
 
 def parsed(messages: Iterable[TopicMessage], query: Query, stream: Stream) -> StreamRows:
-    """A stream's rows by the independent reader."""
+    """A stream's rows, read by the independent reader."""
     columns = list(dict.fromkeys([*stream.schema, *(name for name in (stream.time, stream.key) if name is not None)]))
     found = rows.parse(_batches(messages), stream, columns, query.needs_time)
     return StreamRows.of(pa.Table.from_batches(found, rows.parsed_schema(stream)), query.needs_time)
 
 
 def _batches(messages: Iterable[TopicMessage]) -> Iterator[pa.RecordBatch]:
-    """As `rows.parse` takes them."""
+    """The messages in batches for `rows.parse`."""
     types = pa.int32(), pa.int64(), pa.binary()
     source = iter(messages)
     while part := list(islice(source, PARSED)):

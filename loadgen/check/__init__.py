@@ -1,1 +1,1 @@
-"""Whether results are right: the nested loop, the completeness job on Spark, and verdicts."""
+"""Checks of results: the nested loop, the completeness job on Spark, and verdicts."""

@@ -1,4 +1,4 @@
-"""What rows that ask must be answered: partners by the nested loop, their answers by Spark and plain Python."""
+"""The expected answers of rows that ask: the nested loop finds partners; Spark and plain Python compute answers."""
 
 from __future__ import annotations
 
@@ -8,60 +8,59 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own convention)
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from loadgen.check.nested_loop import NestedLoop, Tuples, window_begin
+from loadgen.check.nested_loop import NestedLoop, Tuples
 from loadgen.check.pair_rows import NO_ROW, PAIRS_AT_ONCE, Batches, PairRows, PairSource, Span
 from loadgen.check.partners import Row, aggregates, answers, needed
 from loadgen.check.spark_sql import arrow_type, spark_sql
+from loadgen.window import window_begin, window_end
+from spojoin.arrays import I64
 from spojoin.model import EmitOn, JoinKind, Query
-
-I64 = NDArray[np.int64]
 
 LEFT, RIGHT = 0, 1
 
 
 class AnsweredRows(NamedTuple):
-    """How many rows are answered once the services are at rest."""
+    """The number of rows with an answer when the services are at rest."""
 
     least: int
     most: int
 
 
 def answered(query: Query, tuples: Tuples) -> AnsweredRows:
-    """How many rows of the left side, or of both."""
+    """The number of answered rows of the left side, or of both sides."""
     sides = [_answered(query, tuples, side) for side in ((LEFT, RIGHT) if query.both_ask else (LEFT,))]
     return AnsweredRows(sum(each.least for each in sides), sum(each.most for each in sides))
 
 
 def _answered(query: Query, tuples: Tuples, side: int) -> AnsweredRows:
-    """On close a row stays open while the window of a row to come of the other side may reach it.
+    """The answered rows of a side; on close, a row stays open while a later row of the other side may reach it.
 
-    Where event time decides it may have passed more than the rows say, by heartbeats and idle inputs.
+    In event-time order, heartbeats and idle inputs may have closed further rows.
     """
     own = tuples.seqs(side)
-    if query.emit is EmitOn.ARRIVAL:
+    if query.answers.emit is EmitOn.ARRIVAL:
         return AnsweredRows(len(own), len(own))
     window = query.window_over(side)
-    if not window.is_time:
-        closed = max(window_begin(window, len(own)), 0)
+    if not window.needs_time:
+        closed = max(window_begin(len(own), window.length, window.slide), 0)
         return AnsweredRows(closed, closed)
     assert tuples.times_us is not None, "a time window needs times"
     highs = [tuples.times_us[tuples.stream == number] for number in range(len(query.inputs))]
     if not all(map(len, highs)):
         return AnsweredRows(0, len(own))
-    reached = min(int(times.max()) for times in highs) - query.lateness_us
-    closed = int(np.searchsorted(tuples.times_us[own], window_begin(window, reached), "left"))
+    reached = min(int(times.max()) for times in highs) - query.order.lateness_us
+    closed = int(np.searchsorted(tuples.times_us[own], window_begin(reached, window.length, window.slide), "left"))
     return AnsweredRows(closed, len(own))
 
 
 def partners(query: Query, loop: NestedLoop, side: int, first: int, end: int) -> tuple[I64, I64]:
-    """The rows [first, end) of a side with their partners: those before each, and on close those behind it."""
+    """The rows [first, end) of a side with their partners: earlier rows, and on close later ones too."""
     own, other = loop.pairs(side, np.arange(first, end))
-    if query.emit is EmitOn.ARRIVAL or first == end:
+    if query.answers.emit is EmitOn.ARRIVAL or first == end:
         return own, other
     lower, upper = loop.role_windows[1 - side]
     later, earlier = loop.pairs(1 - side, np.flatnonzero((upper > first) & (lower < end)))
@@ -89,15 +88,15 @@ class AskedSource(PairSource):
 
     @property
     def _asks_whether(self) -> bool:
-        """Whether one partner says as much as all."""
-        return self.query.join in (JoinKind.SEMI, JoinKind.ANTI) and not self.query.residuals
+        """Whether one partner suffices for the answer."""
+        return self.query.answers.join in (JoinKind.SEMI, JoinKind.ANTI) and not self.query.residuals
 
 
 class AskedRows(PairRows):
     """The answers of spans of rows that ask, as a Spark job."""
 
     def _rows(self, groups: Sequence[Sequence[tuple[int, Span]]]) -> DataFrame:
-        """As of pairs: Spark evaluates what partners give, answers are made of it, and Spark selects from them."""
+        """As for pairs, but Spark evaluates partners' columns, Python makes answers, and Spark selects from them."""
         query, source = self._source.query, self._source
         listed = self._listed(groups)
         given = {name: (self._expression(each), arrow_type(each.type)) for name, each in needed(query).items()}
@@ -110,8 +109,9 @@ class AskedRows(PairRows):
             return _batches(answers(query, _each_row(batches, held)), answer)
 
         found = listed.select("*", *columns).mapInArrow(answering, from_arrow_schema(answer, prefer_timestamp_ntz=True))
-        if query.grouped is not None and query.grouped.having is not None:
-            found = found.where(F.expr(f"is_end OR ({spark_sql(query.grouped.having.sql, self._names)})"))
+        grouped = query.answers.grouped
+        if grouped is not None and grouped.having is not None:
+            found = found.where(F.expr(f"is_end OR ({spark_sql(grouped.having.sql, self._names)})"))
         return self._selected(found)
 
 
@@ -123,3 +123,48 @@ def _each_row(batches: Batches, schema: pa.Schema) -> Iterator[Row]:
 def _batches(rows: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     while some := list(islice(rows, PAIRS_AT_ONCE)):
         yield pa.RecordBatch.from_pylist(some, schema)
+
+
+#: The moment of a row that never closes.
+NEVER = np.int64(1) << 62
+
+
+def moments(query: Query, tuples: Tuples, side: int) -> I64:
+    """The moments at which the rows of a side answer: int64 (n,), ascending.
+
+    At arrival, that is the row's seq. On close, it is the last event time that reaches the row, or the seq of the row
+    of its side that moves the window past it.
+    """
+    seqs = tuples.seqs(side)
+    if query.answers.emit is EmitOn.ARRIVAL:
+        return seqs
+    window = query.window_over(side)
+    if window.needs_time:
+        assert tuples.times_us is not None, "a time window needs times"
+        reached: I64 = window_end(tuples.times_us[seqs], window.length, window.slide)
+        return reached
+    past: I64 = window_end(np.arange(len(seqs)), window.length, window.slide)
+    return np.where(past < len(seqs), seqs[np.minimum(past, len(seqs) - 1)], NEVER) if len(seqs) else seqs
+
+
+class FullSource(PairSource):
+    """Lists rows of both sides with their partners; spans are of answers."""
+
+    def _in_order(self, loop: NestedLoop, first: int, end: int) -> tuple[I64, I64, I64]:
+        """The answers [first, end), each row before its pairs: numbers of answers, and the seqs of both sides."""
+        sides = [moments(self.query, self.tuples, side) for side in (LEFT, RIGHT)]
+        is_right = np.repeat([False, True], [len(own) for own in sides])
+        order = np.lexsort((is_right, np.concatenate(sides)))
+        found = []
+        for side in (LEFT, RIGHT):
+            numbers = np.flatnonzero(is_right[order] == (side == RIGHT))
+            some = slice(*np.searchsorted(numbers, (first, end)).tolist())
+            own, other = partners(self.query, loop, side, some.start, some.stop)
+            seqs = loop.seqs[side]
+            own = np.concatenate((seqs[some], own))
+            other = np.concatenate((np.full(some.stop - some.start, NO_ROW), other))
+            pair = (own, other) if side == LEFT else (other, own)
+            found.append((numbers[np.searchsorted(seqs, own)], *pair, other))
+        answers, left, right, others = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        within = np.lexsort((others, answers))
+        return answers[within], left[within], right[within]

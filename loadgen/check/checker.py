@@ -1,34 +1,29 @@
 """The completeness checker: recomputes a join from its input topics and compares the results topic with it.
 
-It shares nothing with the product but the query's parser and model: messages are read by `rows`, the order is derived
-by `ordering`, the join is a nested loop in NumPy (`nested_loop`), and results are read as plain Arrow (`results`).
-Spark reads the topics, parses rows, evaluates expressions and runs blocks of probes under `mapInArrow` on all cores.
+It shares only the query's parser and model with the product. `rows` reads messages, `ordering` derives the order,
+`nested_loop` joins in NumPy, and `results` reads results as plain Arrow. Spark reads the topics, parses rows, evaluates
+expressions and runs blocks of probes under `mapInArrow` on all cores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
+from loadgen.check.history import EVERYTHING, NO_HISTORY, CheckPlan, by_history
 from loadgen.check.judging import ProbeSample, Reported, Runner, compare, judge, settle_rejects
 from loadgen.check.nested_loop import NestedLoop, Tuples
 from loadgen.check.ordering import StreamRows
 from loadgen.check.reading import READ_TASKS, CheckedTopics, dead_letters, messages_of, read_topic, stream_rows
-from loadgen.check.result_files import RESULT_MESSAGE
-from loadgen.check.results import accept
+from loadgen.check.results import RESULT_MESSAGE, accept
 from loadgen.check.row_check import RowCheck
-from loadgen.check.table_order import TableLog
-from loadgen.check.table_reading import table_log
+from loadgen.check.table_order import TableLog, table_log
 from loadgen.check.verdict import Tally, Verdict
-from loadgen.check.whole import EVERYTHING, NO_HISTORY, CheckPlan, by_history
+from spojoin.arrays import I64
 from spojoin.model import Output, Query
-
-I64 = NDArray[np.int64]
 
 _TALLY = "matches long, rows_expected long, rows_right long, false_positives long, first long, words string"
 _TALLY_SCHEMA = pa.schema(
@@ -38,10 +33,10 @@ _TALLY_SCHEMA = pa.schema(
 
 
 def check(spark: SparkSession, query: Query, topics: CheckedTopics, plan: CheckPlan = EVERYTHING) -> Verdict:
-    """Check all that is in the topics: every probe, or a sample of them, beside every result row.
+    """Check the topics: every result row, and every probe or a sample of them.
 
-    The services must be at rest: what they have not yet answered counts as missing. Raises ConfigurationError where
-    the log, or the source, of a table no longer tells which version of it rows were answered about.
+    The services must be at rest: rows that they have not yet answered count as missing. Raises ConfigurationError if
+    the log or the source of a table no longer shows each answer's table version.
     """
     verdict = Verdict(query.name)
     streams, table = _inputs(spark, query, topics, verdict, for_history=plan.may_need_history)
@@ -54,7 +49,7 @@ def check(spark: SparkSession, query: Query, topics: CheckedTopics, plan: CheckP
 
 
 class _Rows(NamedTuple):
-    """What a nested loop compares: rows that were not refused, messages of results, which probes; the table's log."""
+    """A nested loop's input: accepted rows, messages of results, the choice of probes, and the table's log."""
 
     streams: Sequence[StreamRows]
     messages: DataFrame
@@ -65,7 +60,7 @@ class _Rows(NamedTuple):
 def _inputs(
     spark: SparkSession, query: Query, topics: CheckedTopics, verdict: Verdict, *, for_history: bool
 ) -> tuple[Sequence[StreamRows], TableLog | None]:
-    """The rows of all inputs that were not refused, a table's last, and what tells of the table."""
+    """The accepted rows of all inputs, a table's last, and the log of the table."""
     table = table_log(spark, query, topics) if query.has_table else None
     of_streams = [stream for stream in query.inputs if stream.table is None]
     streams = [stream_rows(spark, query, stream, topics, for_history=for_history) for stream in of_streams]
@@ -76,7 +71,7 @@ def _inputs(
 
 
 def _looped(spark: SparkSession, query: Query, topics: CheckedTopics, given: _Rows, verdict: Verdict) -> Verdict:
-    if query.output is Output.ROWS:
+    if query.results.output is Output.ROWS:
         return RowCheck(spark, query, given.messages, verdict).run(given.streams, given.sample, given.table)
     accepted = accept(messages_of(spark, topics.kafka, topics.results_of(query)))
     verdict.resent = accepted.resent
@@ -96,7 +91,9 @@ def _spark_runner(spark: SparkSession) -> Runner:
             loop = NestedLoop(query, tuples)
             for batch in numbers:
                 tallies = [compare(query, loop, reported, blocks[i]) for i in batch.column(0).to_pylist()]
-                yield pa.RecordBatch.from_pylist([_as_row(each) for each in tallies], _TALLY_SCHEMA)
+                yield pa.RecordBatch.from_pylist(
+                    [{name: getattr(each, name) for name in _TALLY_SCHEMA.names} for each in tallies], _TALLY_SCHEMA
+                )
 
         tasks = min(len(blocks), 4 * spark.sparkContext.defaultParallelism)
         found = spark.range(0, len(blocks), 1, tasks).mapInArrow(tally, _TALLY).toArrow()
@@ -104,7 +101,3 @@ def _spark_runner(spark: SparkSession) -> Runner:
         yield from (Tally(**row) for row in found.to_pylist())
 
     return run
-
-
-def _as_row(tally: Tally) -> dict[str, Any]:
-    return {name: getattr(tally, name) for name in _TALLY_SCHEMA.names}

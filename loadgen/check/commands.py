@@ -1,6 +1,6 @@
 """`loadgen check`."""
 
-# A command's docstring is what --help shows, blank lines and all. Imports stand inside, so that help is quick.
+# --help prints a command's docstring with its blank lines. Commands import modules when they run, so help is quick.
 # ruff: noqa: PLC0415, D412, D413
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spojoin.cli.options import with_options
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """Those of `loadgen check`."""
+    """The options of `loadgen check`."""
 
     query: Annotated[Path, typer.Argument(help="The query's YAML file.", exists=True, dir_okay=False)]
     bootstrap: Bootstrap
@@ -53,21 +53,21 @@ class CheckOptions:
 
 @with_options
 def check(asked: CheckOptions) -> None:
-    """Recompute a join from its input topics and compare the results; exit status 0 only if they are exact.
+    """Recompute a join from its input topics and compare the results. The exit status is 0 only if they are exact.
 
     Run it when the services are at rest. Prints a JSON object: completeness, false positives, duplicates, rejected
-    rows by reason, the first difference in words, and what was checked by which way. Of a query with a
-    table the log must still tell which version of it each row was answered about.
+    rows by reason, the first difference in words, and the ways of the check. The log of a query with a table must still
+    show each answer's table version.
 
     Example:
 
         loadgen check loadgen/queries/q3.yaml --bootstrap 127.0.0.1:9092
     """
     from loadgen.check import checker
+    from loadgen.check.history import CheckPlan, CheckWay
     from loadgen.check.judging import ProbeSample
-    from loadgen.check.publish import publish
     from loadgen.check.reading import CheckedTopics
-    from loadgen.check.whole import CheckPlan, CheckWay
+    from loadgen.check.verdict import publish
     from loadgen.load import spark
     from spojoin.query.load import load_query
 

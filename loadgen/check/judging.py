@@ -1,7 +1,6 @@
 """Judging a query's results against its input rows by the join's definition, without Kafka or Spark.
 
-The order is derived by `ordering`, the join is a nested loop in NumPy (`nested_loop`); nothing of the product is used
-but the query's model.
+`ordering` derives the order, and `nested_loop` joins in NumPy. The query's model is the only code of the product here.
 """
 
 from __future__ import annotations
@@ -29,13 +28,12 @@ from loadgen.check.verdict import (
     compare_pairs,
     sorted_pairs,
 )
+from spojoin.arrays import I64
 from spojoin.model import Output, Query
 
-I64 = NDArray[np.int64]
-
-#: Probes of a block: some 20 ms of work at least, so that Spark's part doesn't show; enough blocks to share evenly.
+#: Probes of a block: at least 20 ms of work, so that Spark's overhead is small, and enough blocks to share evenly.
 BLOCK_PROBES = 2048
-#: How headers of dead letters begin.
+#: The prefix of the headers of dead letters.
 LETTER = "spojoin-"
 
 Reported = Counts | Pairs | Bitmaps
@@ -52,7 +50,7 @@ def run_here(query: Query, tuples: Tuples, reported: Reported, blocks: list[I64]
 
 @dataclass(frozen=True, slots=True)
 class ProbeSample:
-    """Which probes are recomputed: `probes` of them, chosen by `seed`; all where that is None."""
+    """The probes to recompute: `probes` of them, which `seed` chooses; all if `probes` is None."""
 
     probes: int | None = None
     seed: int = 0
@@ -77,13 +75,13 @@ def judge(
     sample: ProbeSample = ALL,
 ) -> Verdict:
     """Compare the result rows `reported`, in their order, with the join of `streams`."""
-    if query.residuals or query.output is Output.ROWS:
+    if query.residuals or query.results.output is Output.ROWS:
         raise ValueError(f"query {query.name}: conditions on pairs and select lists need Spark: use `loadgen check`")
     verdict.rejected = ordering.rejected_counts(query, streams)
     streams = ordering.numbered(query, streams)
-    if query.output is Output.COUNT:
+    if query.results.output is Output.COUNT:
         verdict.output_sha256 = reported_sha256(query, reported)
-    if query.output is not Output.PAIRS:
+    if query.results.output is not Output.PAIRS:
         reported = _one_row_a_seq(reported, verdict)
     else:
         _check_pair_order(reported, verdict)
@@ -104,7 +102,7 @@ def judge(
 
 
 def compare(query: Query, loop: NestedLoop, reported: Reported, seqs: I64) -> Tally:
-    """Compare what is reported of the probes `seqs` (ascending) with the definition."""
+    """Compare the reported results of the probes `seqs` (ascending) with the definition."""
     if isinstance(reported, Counts):
         return compare_counts(query, loop, reported, seqs)
     if isinstance(reported, Bitmaps):
@@ -113,7 +111,7 @@ def compare(query: Query, loop: NestedLoop, reported: Reported, seqs: I64) -> Ta
 
 
 def _sum_up(tallies: Iterable[Tally], verdict: Verdict) -> I64 | None:
-    """Into the verdict; the expected counts, int64 (2, m), where the tallies have them, which then come in order."""
+    """Add tallies to the verdict; returns the expected counts, int64 (2, m), if the tallies (in order) have them."""
     first: tuple[int, str] | None = None
     expected: list[I64] | None = [np.zeros((2, 0), np.int64)]
     for tally in tallies:
@@ -130,7 +128,7 @@ def _sum_up(tallies: Iterable[Tally], verdict: Verdict) -> I64 | None:
 
 
 def _one_row_a_seq(reported: pa.Table, verdict: Verdict) -> pa.Table:
-    """Rows ascending by seq, each once; exceptions go to the verdict."""
+    """Rows ascending by seq, each once; other rows are noted in the verdict."""
     if reported.num_rows == 0:
         return reported
     seq = reported["seq"].to_numpy()
@@ -160,9 +158,9 @@ def _check_pair_order(reported: pa.Table, verdict: Verdict) -> None:
 
 
 def _claims(query: Query, ordered: Ordered, reported: pa.Table, verdict: Verdict) -> Reported:
-    """The reported rows as the comparison takes them; rows of seqs that don't exist are false."""
+    """The reported rows as the comparison takes them; rows with a nonexistent seq count as false."""
     n = len(ordered.stream)
-    if query.output is Output.COUNT:
+    if query.results.output is Output.COUNT:
         outside = reported.filter(pc.greater_equal(reported["seq"], n)) if reported.num_rows else reported
         _note_outside(outside.num_rows, n, verdict)
         _check_sums(query, reported, verdict)
@@ -174,11 +172,11 @@ def _claims(query: Query, ordered: Ordered, reported: pa.Table, verdict: Verdict
     inside = np.logical_and.reduce([(c >= 0) & (c < n) for c in (pairs.probe, pairs.partner)])
     _note_outside(int((~inside).sum()), n, verdict)
     pairs = pairs.at(inside)
-    return pairs if query.output is Output.PAIRS else Bitmaps(pairs, _present(reported, n, verdict))
+    return pairs if query.results.output is Output.PAIRS else Bitmaps(pairs, _present(reported, n, verdict))
 
 
 def _present(reported: pa.Table, tuples: int, verdict: Verdict) -> NDArray[np.bool_]:
-    """Which seqs have a row."""
+    """Whether each seq has a row."""
     present = np.zeros(tuples, np.bool_)
     if reported.num_rows:
         seq = reported["seq"].to_numpy()
@@ -206,13 +204,13 @@ def _note_outside(count: int, tuples: int, verdict: Verdict) -> None:
 def _check_names(
     query: Query, ordered: Ordered, streams: Sequence[StreamRows], reported: pa.Table, verdict: Verdict
 ) -> None:
-    """The streams and keys in results must be those of the seqs that they name."""
-    if reported.num_rows == 0 or query.output is Output.BITMAP:
+    """Check that the streams and keys in results belong to their seqs."""
+    if reported.num_rows == 0 or query.results.output is Output.BITMAP:
         return
     names = pa.array([stream.name for stream in query.inputs]).take(pa.array(ordered.stream))
     keys = pa.array(ordered.keys(streams), pa.string())
     pairs = [("seq", "stream", names), ("seq", "key", keys)]
-    if query.output is Output.PAIRS:
+    if query.results.output is Output.PAIRS:
         pairs = [("left_seq", "left_key", keys), ("right_seq", "right_key", keys)]
     for seq, name, expected in pairs:
         _check_column(reported, seq, name, expected, verdict)
@@ -235,9 +233,9 @@ def _check_column(reported: pa.Table, seq: str, name: str, expected: pa.Array, v
 def settle_rejects(
     streams: Sequence[StreamRows], letters: Sequence[Mapping[Place, str]], query: Query, verdict: Verdict
 ) -> list[StreamRows]:
-    """Find late rows, and compare all refused ones with the dead letters; what is left of each stream."""
+    """Find late rows and compare all refused rows with the dead letters; returns the other rows of each stream."""
     if ordering.is_by_time(query):
-        streams = [rows_.without(ordering.late_rows(rows_, query.lateness_us), "late") for rows_ in streams]
+        streams = [rows_.without(ordering.late_rows(rows_, query.order.lateness_us), "late") for rows_ in streams]
         streams = [_without_passed(rows_, dead, streams) for rows_, dead in zip(streams, letters, strict=True)]
     for stream, rows_, dead in zip(query.inputs, streams, letters, strict=True):
         compare_rejects(stream.name, rows_, dead, verdict)
@@ -245,10 +243,10 @@ def settle_rejects(
 
 
 def _without_passed(rows_: StreamRows, dead: Mapping[Place, str], streams: Sequence[StreamRows]) -> StreamRows:
-    """Rows that came after the merge had passed their time, because their input was idle or had promised otherwise.
+    """Refuse rows that came after the merge had passed their time, because their input was idle or broke a promise.
 
-    That depends on who was read first, so only the dead letters show it; but some tuple must follow each such row
-    in time.
+    This depends on the order of reading, so only the dead letters show it. But each such row must be earlier in time
+    than some tuple.
     """
     latest = max((int(r.times_us.max()) for r in streams if r.times_us is not None and len(r)), default=0)
     assert rows_.times_us is not None, "event-time order needs times"
@@ -261,7 +259,7 @@ def _without_passed(rows_: StreamRows, dead: Mapping[Place, str], streams: Seque
 
 
 def compare_rejects(stream: str, rows_: StreamRows, dead: Mapping[Place, str], verdict: Verdict) -> None:
-    """Every refused row has a dead letter with a reason that applies, and no other row has one."""
+    """Check that every refused row has a dead letter with a reason that applies, and no other row has one."""
     for place, reasons in rows_.reasons.items():
         if dead.get(place) not in reasons:
             verdict.rejects_wrong += 1

@@ -1,10 +1,10 @@
 """The join by definition: every probe against every tuple of its window, compared directly, in NumPy.
 
 A tuple t joins every earlier tuple u of the opposite stream (self join: of the same) that lies in t's window and
-satisfies all predicates, which none does on a NULL. A tuple may stand in both streams. With c tuples of that stream
-before t, length L and slide s, the window of a count query holds the indexes [ceil(c / s) * s - L, c); that of a time
-query those of the c whose time is at least ceil(ts(t) / s) * s - L. Where the right side is a table, the window of a
-left tuple holds the version that is current, and right tuples search nothing.
+satisfies all predicates; a NULL satisfies none. A tuple may belong to both streams. With c tuples of that stream before
+t, length L and slide s, the window of a count query holds the indexes [ceil(c / s) * s - L, c); the window of a time
+query holds those of the c tuples whose time is at least ceil(ts(t) / s) * s - L. If the right side is a table, the
+window of a left tuple holds the current version, and right tuples search nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.model import Domain, Op, Predicate, Query, Window
+from loadgen.window import window_begin
+from spojoin.arrays import I64, Flags
+from spojoin.model import Domain, Op, Predicate, Query
 
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-
-#: Probes and stored tuples compared at once: the masks stay in the second-level cache, and Python's part is small.
+#: Probes and stored tuples compared at once: masks fit the second-level cache, and Python's overhead is small.
 PROBES = 16
 STORED = 16_384
 
@@ -35,7 +34,6 @@ _COMPARE: dict[Op, Callable[..., Any]] = {
     Op.BAND_LT: np.less,
     Op.BAND_LE: np.less_equal,
 }
-_BANDS = (Op.BAND_LT, Op.BAND_LE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +42,17 @@ class Tuples:
 
     stream: int8 (n,), each tuple's input; values: by stream, one array of that stream's length per key column
     times_us: int64 (n,) or None
-    nulls: like values, where they are NULL; empty where none is
-    members: by stream, bool (n,), whether a tuple stands in it; empty where each input feeds one stream
-    windows: where the right side is a table, by left tuple the first and the end index of the right tuples that it may
-        find, int64 (lefts,) each; None where the query's window says so
+    nulls: like values, bool, whether a value is NULL; empty if none is
+    members: by stream, bool (n,), whether a tuple belongs to it; empty if each input feeds one stream
+    windows: for a table as the right side, by left tuple the first and end index of the right tuples that it may find,
+    int64 (lefts,) each; None if the query's window determines them
     """
 
     stream: NDArray[np.int8]
     values: tuple[tuple[NDArray[Any], ...], ...]
     times_us: I64 | None
-    nulls: tuple[tuple[Mask, ...], ...] = ()
-    members: tuple[Mask, ...] = ()
+    nulls: tuple[tuple[Flags, ...], ...] = ()
+    members: tuple[Flags, ...] = ()
     windows: tuple[I64, I64] | None = None
 
     def __len__(self) -> int:
@@ -77,7 +75,7 @@ class Block(NamedTuple):
     """Partners found: mask[i, j] says whether probe i of the block joins stored tuple `first + j`."""
 
     first: int
-    mask: Mask
+    mask: Flags
 
 
 def directions(query: Query) -> tuple[ProbeSide, ProbeSide]:
@@ -86,13 +84,8 @@ def directions(query: Query) -> tuple[ProbeSide, ProbeSide]:
     return ProbeSide("as_left", 0, right), ProbeSide("as_right", right, 0)
 
 
-def window_begin(window: Window, at: Any) -> Any:  # noqa: ANN401  (a number, or an array of them)
-    """Where the window of a probe begins: at is its event time, or how many tuples of the stream precede it."""
-    return -(-at // window.slide) * window.slide - window.length
-
-
 class NestedLoop:
-    """The join of `tuples`; everything is computed again for each request."""
+    """The join of `tuples`; each call computes its result anew."""
 
     def __init__(self, query: Query, tuples: Tuples) -> None:
         self._query = query
@@ -103,17 +96,17 @@ class NestedLoop:
         self.role_windows = [self._windows(direction, tuples) for direction in directions(query)]
 
     def _windows(self, direction: ProbeSide, tuples: Tuples) -> tuple[I64, I64]:
-        """First and end index of the target stream for each probe of the direction."""
+        """For each probe of the direction, the first and end index of its window in the target stream."""
         probes, target = self.seqs[direction.probe], self.seqs[direction.target]
         if tuples.windows is not None:
             nothing = np.zeros(len(probes), np.int64)
             return tuples.windows if direction.probe == 0 else (nothing, nothing)
         before = np.searchsorted(target, probes, "left")
         window = self._query.window_over(direction.target)
-        if not window.is_time:
-            return np.maximum(window_begin(window, before), 0), before
+        if not window.needs_time:
+            return np.maximum(window_begin(before, window.length, window.slide), 0), before
         assert tuples.times_us is not None, "a time window needs times"
-        bounds = window_begin(window, tuples.times_us[probes])
+        bounds = window_begin(tuples.times_us[probes], window.length, window.slide)
         # Time queries are in event-time order, so the target's times ascend.
         return np.minimum(np.searchsorted(tuples.times_us[target], bounds, "left"), before), before
 
@@ -138,7 +131,7 @@ class NestedLoop:
         return left[order], right[order]
 
     def _chunks(self, number: int, probes: I64) -> Iterator[tuple[int, I64]]:
-        """Consecutive probes whose windows overlap so far that one pass over their union wastes little."""
+        """Runs of consecutive probes whose windows overlap so much that one pass over their union wastes little."""
         lower, upper = self.role_windows[number]
         begin = 0
         while begin < len(probes):
@@ -159,8 +152,8 @@ class NestedLoop:
                 mask &= (index >= lower[:, None]) & (index < upper[:, None])
             yield Block(begin, mask)
 
-    def _satisfied(self, number: int, probes: I64, stored: slice) -> Mask:
-        """Which probes (rows) and stored tuples (columns) satisfy all predicates."""
+    def _satisfied(self, number: int, probes: I64, stored: slice) -> Flags:
+        """Whether probes (rows) and stored tuples (columns) satisfy all predicates."""
         shape = len(probes), stored.stop - stored.start
         # Fresh arrays of this size would cost more in page faults than the comparisons do.
         result, one = (buffer[: shape[0] * shape[1]].reshape(shape) for buffer in self._buffers)
@@ -178,8 +171,8 @@ class NestedLoop:
         return result
 
 
-def _complete(query: Query, tuples: Tuples) -> tuple[Mask, Mask] | None:
-    """Which tuples have a value in every predicate's left, and right, column; None where all have."""
+def _complete(query: Query, tuples: Tuples) -> tuple[Flags, Flags] | None:
+    """Whether tuples have a value in every predicate's left column, and in every right column; None if all have."""
     if not any(nulls.any() for columns in tuples.nulls for nulls in columns):
         return None
     left, right = tuples.nulls[0], tuples.nulls[-1]
@@ -190,19 +183,19 @@ def _complete(query: Query, tuples: Tuples) -> tuple[Mask, Mask] | None:
 
 
 def _sides(predicate: Predicate, tuples: Tuples) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Both sides' values, in the narrowest form that compares alike."""
+    """Both sides' values, in the narrowest form that gives the same comparisons."""
     left = tuples.values[0][predicate.left_slot]
     right = tuples.values[-1][predicate.right_slot]
-    if predicate.op not in _BANDS:
+    if not predicate.op.is_band:
         return _ranked(left, right)
     if predicate.domain is Domain.INTEGER and not (_is_small(left) and _is_small(right)):
-        # The difference of 64-bit integers could overflow, that of Python's can't.
+        # The difference of 64-bit integers could overflow; Python's integers can't.
         return left.astype(object), right.astype(object)
     return left, right
 
 
 def _ranked(left: NDArray[Any], right: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Each value's rank among the distinct values of both sides: the same order in fewer bytes, which is speed."""
+    """Each value's rank among the distinct values of both sides: the same order in fewer bytes, which is faster."""
     distinct, ranks = np.unique(np.concatenate([left, right]), return_inverse=True)
     ranks = ranks.astype(np.min_scalar_type(len(distinct)))
     return ranks[: len(left)], ranks[len(left) :]
@@ -212,10 +205,10 @@ def _is_small(values: NDArray[Any]) -> bool:
     return len(values) == 0 or (int(values.min()) > -(2**62) and int(values.max()) < 2**62)
 
 
-def _holds(predicate: Predicate, left: NDArray[Any], right: NDArray[Any], out: Mask) -> None:
+def _holds(predicate: Predicate, left: NDArray[Any], right: NDArray[Any], out: Flags) -> None:
     """Evaluate a predicate on broadcast values into `out`."""
     compare = _COMPARE[predicate.op]
-    if predicate.op not in _BANDS:
+    if not predicate.op.is_band:
         compare(left, right, out=out)
         return
     with np.errstate(invalid="ignore", over="ignore"):

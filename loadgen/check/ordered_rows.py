@@ -1,4 +1,4 @@
-"""Compares two results row by row, in order, in pieces: neither stands in memory as a whole."""
+"""Compares two results row by row, in order and in pieces, so that memory never holds a whole result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from loadgen.check.results import AS_TEXT
 
 #: Rows that are compared at once.
 PIECE_ROWS = 65_536
-#: Rows without their like so far, beyond which the rest isn't compared: nothing fits, and they need memory.
+#: The most unmatched rows, which need memory. With more, the results differ too much for a further comparison.
 OPEN_ROWS_MAX = 1_000_000
 
 Row = tuple[Any, ...]
@@ -22,11 +22,11 @@ Row = tuple[Any, ...]
 
 @dataclass(slots=True)
 class OrderedOutcome:
-    """What a comparison of `found` rows with `expected` ones found.
+    """The outcome of comparing `found` rows with `expected` ones.
 
-    right: expected rows that are there, wherever; surplus: rows found that aren't expected
-    misordered: places with another row than expected, where all rows are there and no others
-    first: the first difference in words, None where both are one list
+    right: expected rows that were found, in any place; surplus: rows found that aren't expected
+    misordered: places with another row than expected, if the rows are otherwise the same
+    first: the first difference in words, None if the lists are equal
     """
 
     expected: int = 0
@@ -38,12 +38,12 @@ class OrderedOutcome:
 
     @property
     def is_same(self) -> bool:
-        """Whether both are one list."""
+        """Whether the lists are equal."""
         return self.first is None
 
 
 class RowComparison:
-    """One comparison; goes_on: whether more rows may be expected than there are, as of results that are not all out."""
+    """One comparison; goes_on: whether the found rows may end early, since not all results are out yet."""
 
     def __init__(self, *, goes_on: bool = False) -> None:
         self._goes_on = goes_on
@@ -52,7 +52,7 @@ class RowComparison:
         self._places = 0
 
     def compare(self, expected: Iterable[pa.RecordBatch], found: Iterable[pa.RecordBatch]) -> OrderedOutcome:
-        """Compare rows with those that are expected, both in order."""
+        """Compare rows with the expected ones, both in order."""
         wanted, given = _RowPieces(expected), _RowPieces(found)
         while piece := given.next(PIECE_ROWS):
             self._take(wanted.next(piece.num_rows) or piece.slice(0, 0), piece)
@@ -78,7 +78,7 @@ class RowComparison:
         self._count(want, got)
 
     def _note(self, before: int, wanted: pa.Table, given: pa.Table, rows: tuple[list[Row], list[Row]]) -> None:
-        """Note the first difference of a piece behind so many rows."""
+        """Note the first difference of a piece that follows `before` rows."""
         want, got = rows
         places = [i for i, pair in enumerate(zip(want, got, strict=False)) if pair[0] != pair[1]]
         self._places += len(places)
@@ -91,7 +91,7 @@ class RowComparison:
             self._outcome.first = f"result row {before + at} is {_at(got, at)}; expected {_at(want, at)}"
 
     def _count(self, want: list[Row], got: list[Row]) -> None:
-        """Match rows that are expected with those that are there, whichever comes first."""
+        """Match expected rows with found rows, in any order of arrival."""
         waiting = self._open
         waiting.update(want)
         waiting.subtract(got)
@@ -104,7 +104,7 @@ class RowComparison:
     def _end(self, wanted: _RowPieces, given: _RowPieces) -> None:
         outcome = self._outcome
         while self._open and not self._waits_for_too_much and (piece := wanted.next(PIECE_ROWS)):
-            outcome.expected += piece.num_rows  # which rows that came too early may wait for
+            outcome.expected += piece.num_rows  # rows that came too early may match these
             self._count(rows_of(piece), [])
         missing, rest = wanted.rest(), given.rest()
         outcome.found += rest
@@ -117,14 +117,14 @@ class RowComparison:
 
 
 class _RowPieces:
-    """Rows in pieces of other sizes than they come in; a piece ends where the columns change."""
+    """Rows cut into new pieces; a piece ends where the columns change."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._batches = (as_compared(batch) for batch in batches if batch.num_rows)
         self._waiting: list[pa.RecordBatch] = []
 
     def next(self, rows: int) -> pa.Table | None:
-        """The next so many rows, or fewer; None at the end."""
+        """The next `rows` rows, or fewer; None at the end."""
         while sum(batch.num_rows for batch in self._waiting) < rows and not self._changes():
             batch = next(self._batches, None)
             if batch is None:
@@ -138,16 +138,16 @@ class _RowPieces:
         return table.slice(0, rows)
 
     def _changes(self) -> bool:
-        """Whether the last rows that wait have other columns than those before."""
+        """Whether the last waiting rows have other columns than earlier ones."""
         return len(self._waiting) > 1 and self._waiting[-1].schema != self._waiting[-2].schema
 
     def rest(self) -> int:
-        """How many rows are left, which are read and dropped."""
+        """Read and drop the rows that are left; returns their number."""
         return sum(batch.num_rows for batch in (*self._waiting, *self._batches))
 
 
 def as_compared(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows without dictionaries, names and keys as text: their types may differ from message to message."""
+    """Rows without dictionaries, and with names and keys as text, since their types may differ between messages."""
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         whole = plain(pa.chunked_array([column]))

@@ -1,4 +1,4 @@
-"""Who takes part and in which order, from the inputs (event time) or from the results themselves (arrival)."""
+"""Key columns for the nested loop: numbers, with a separate mask of NULLs."""
 
 from __future__ import annotations
 
@@ -6,29 +6,95 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from loadgen.check.key_columns import KeyColumns, shared_codes
 from loadgen.check.nested_loop import Tuples
+from loadgen.check.rows import is_read_here
 from loadgen.check.verdict import Verdict
-from spojoin.model import Member, Order, Output, Query, Stream
+from spojoin.arrays import I64
+from spojoin.model import Domain, KeyColumn, Member, Order, Output, Query, Stream
 
-I64 = NDArray[np.int64]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyValues:
+    """One key column: values (n,), texts as an Arrow array; nulls bool (n,), whose values mean nothing."""
+
+    values: NDArray[Any] | pa.Array
+    nulls: NDArray[np.bool_]
+
+    def at(self, rows: I64) -> KeyValues:
+        """The values of some rows."""
+        kept = self.values.take(pa.array(rows)) if isinstance(self.values, pa.Array) else self.values[rows]
+        return KeyValues(kept, self.nulls[rows])
+
+
+class KeyColumns:
+    """The key columns of an input's parsed rows."""
+
+    def __init__(self, source: Stream, table: pa.Table) -> None:
+        self._source, self._table = source, table
+
+    def of(self, slot: int) -> KeyValues:
+        """The column of a slot. Raises ValueError if Spark must evaluate it and didn't."""
+        key = self._source.keys[slot]
+        if f"k{slot}" not in self._table.column_names:
+            raise ValueError(f"the expression {key.text} needs Spark: check the query by `loadgen check`")
+        column = self._table[f"k{slot}"].combine_chunks()
+        nulls = np.asarray(column.is_null().to_numpy(zero_copy_only=False), np.bool_)
+        return KeyValues(_values(column, key), nulls)
+
+
+def _values(column: pa.Array, key: KeyColumn) -> NDArray[Any] | pa.Array:
+    if key.domain is Domain.ASSIGNED:
+        return _as_bytes(column)
+    if key.domain is Domain.FLOAT:
+        return np.asarray(column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False))
+    if pa.types.is_decimal(column.type):
+        unscaled = [0 if value is None else int(value.scaleb(key.scale)) for value in column.to_pylist()]
+        return np.array(unscaled, np.int64)
+    if pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    whole = np.asarray(column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
+    return whole if is_read_here(key) else whole * 10**key.scale  # values read here are already scaled
+
+
+def _as_bytes(column: pa.Array) -> pa.Array:
+    texts = column.cast(pa.string()) if pa.types.is_boolean(column.type) else column
+    return texts.cast(pa.binary()).fill_null(b"")
+
+
+def shared_codes(columns: Sequence[Sequence[KeyValues]]) -> list[list[KeyValues]]:
+    """The same columns with each text replaced by a number; equal texts have equal numbers."""
+    texts = [each.values for own in columns for each in own if isinstance(each.values, pa.Array)]
+    if not texts:
+        return [list(own) for own in columns]
+    distinct = pc.unique(pa.chunked_array(texts, pa.binary()))
+    return [[_coded(each, distinct) for each in own] for own in columns]
+
+
+def _coded(column: KeyValues, distinct: pa.Array) -> KeyValues:
+    if not isinstance(column.values, pa.Array):
+        return column
+    codes = pc.index_in(column.values, distinct).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return KeyValues(np.asarray(codes), column.nulls)
+
+
 #: A row of an input: partition, offset, row.
 Place = tuple[int, int, int]
-#: In place of an input: a seq that no row has which could join.
+#: In place of an input: this seq has no row that could join.
 NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRows:
-    """A stream's rows that have no fault in themselves, each partition's together and in its order (n of them).
+    """A stream's n valid rows, grouped by partition and in its order.
 
-    reasons: of the others, all that apply, by place
+    reasons: of the other rows, by place, all reasons that apply
     """
 
     table: pa.Table
@@ -50,7 +116,7 @@ class StreamRows:
         return cls(good, (partition, offset, row), times, good["key"].to_pylist(), reasons)
 
     def without(self, refused: NDArray[np.bool_], reason: str) -> StreamRows:
-        """The same with more rows refused."""
+        """The rows without the refused ones, which get this reason."""
         if not refused.any():
             return self
         partition, offset, row = (column[refused].tolist() for column in self.places)
@@ -68,7 +134,7 @@ class StreamRows:
         )
 
     def passing(self, stream: Stream) -> list[NDArray[np.bool_]]:
-        """For each stream that this input feeds, which rows pass its filter, (n,) each."""
+        """For each stream that this input feeds, whether rows pass its filter, (n,) each."""
         return [self._passes(number, member) for number, member in enumerate(stream.fed(0))]
 
     def _passes(self, number: int, member: Member) -> NDArray[np.bool_]:
@@ -84,7 +150,7 @@ class StreamRows:
 
 
 def late_rows(rows: StreamRows, lateness_us: int) -> NDArray[np.bool_]:
-    """Rows whose time is below the largest before them in their partition, less the lateness."""
+    """Rows whose time is below the largest earlier time in their partition less the lateness."""
     late = np.zeros(len(rows), np.bool_)
     assert rows.times_us is not None, "lateness needs times"
     for partition in np.unique(rows.places[0]):
@@ -108,11 +174,11 @@ class Ordered:
 
     @property
     def tuples_count(self) -> int:
-        """How many rows take part."""
+        """The number of rows that take part."""
         return int(np.count_nonzero(self.stream != NOBODY))
 
     def tuples(self, query: Query, inputs: Sequence[StreamRows]) -> Tuples:
-        """The same with values, for the nested loop."""
+        """The tuples with their values, for the nested loop."""
         members, columns = [], []
         for number, (source, rows) in enumerate(zip(query.inputs, inputs, strict=True)):
             found = KeyColumns(source, rows.table)
@@ -141,7 +207,7 @@ class Ordered:
 
 
 def numbered(query: Query, inputs: Sequence[StreamRows]) -> list[StreamRows]:
-    """The inputs without the rows that pass no filter, which take no number."""
+    """The inputs without the rows that pass no filter, since these take no number."""
     kept = [
         np.flatnonzero(np.logical_or.reduce(rows.passing(source)))
         for source, rows in zip(query.inputs, inputs, strict=True)
@@ -155,20 +221,20 @@ def by_time(streams: Sequence[StreamRows]) -> Ordered:
     """The order of (time, stream, partition, offset, row)."""
     stream = np.repeat(np.arange(len(streams), dtype=np.int8), [len(rows) for rows in streams])
     index = np.concatenate([np.arange(len(rows), dtype=np.int64) for rows in streams])
-    # Rows of a stream are sorted by place already, so that the index stands for it.
+    # Rows of a stream are already sorted by place, so the index replaces the place.
     times = np.concatenate([rows.times_us for rows in streams if rows.times_us is not None])
     order = np.lexsort((index, stream, times))
     return Ordered(stream[order], index[order])
 
 
 def by_arrival(query: Query, streams: Sequence[StreamRows], rows: pa.Table, verdict: Verdict) -> Ordered:
-    """The order that a count output claims, proved to keep every partition's own; differences go to the verdict.
+    """The order that a count output claims, if it keeps every partition's order; differences go to the verdict.
 
-    `rows` has each seq once, ascending. Raises ValueError where the results don't determine an order.
+    `rows` has each seq once, ascending. Raises ValueError if the results don't determine an order.
     """
     names = [stream.name for stream in query.inputs]
     lanes = [_lanes(rows_) for rows_ in streams]
-    if query.output is not Output.COUNT:
+    if query.results.output is not Output.COUNT:
         if len(streams) > 1 or len(lanes[0]) > 1:
             raise ValueError(
                 f"query {query.name}: the order of arrival of several inputs shows in count results only; "
@@ -185,7 +251,7 @@ def by_arrival(query: Query, streams: Sequence[StreamRows], rows: pa.Table, verd
 
 
 class _Lane:
-    """One partition's keys, and how far the merge has come in it."""
+    """One partition's keys, and the merge's position in it."""
 
     def __init__(self, first: int, keys: list[str | None]) -> None:
         self.first = first
@@ -208,7 +274,7 @@ class _Merge:
         self.index: list[int] = []
 
     def take(self, seq: int, stream: int, key: str) -> None:
-        """Give seq `seq` to the row of `stream` with this key; rows that results passed over take the seqs between."""
+        """Give `seq` to the row of `stream` with this key; rows that results skipped take the seqs in between."""
         skipped = seq - len(self.stream)
         if skipped > 0:
             self._verdict.differs(f"seq {len(self.stream)} has no row in the results")
@@ -229,7 +295,7 @@ class _Merge:
         lane.at += 1
 
     def finish(self) -> None:
-        """Rows that no result names come last."""
+        """Put rows that no result names last."""
         for stream, lanes in enumerate(self._lanes):
             for lane in lanes:
                 while lane.at < len(lane.keys):
@@ -237,7 +303,7 @@ class _Merge:
 
 
 def rejected_counts(query: Query, streams: Sequence[StreamRows]) -> dict[str, int]:
-    """Refused rows by reason; one with several faults counts as the first by name of `_RANK`."""
+    """Refused rows by reason; a row with several faults counts under the first of them in `_RANK`."""
     found = Counter(min(reasons, key=_RANK.index) for rows in streams for reasons in rows.reasons.values())
     return dict(sorted(found.items()))
 
@@ -247,4 +313,4 @@ _RANK = ["no-key", "malformed", "missing-field", "null", "nan", "type", "unit", 
 
 def is_by_time(query: Query) -> bool:
     """Whether tuples are ordered by their times."""
-    return query.order is Order.EVENT_TIME
+    return query.order.by is Order.EVENT_TIME

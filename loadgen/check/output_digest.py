@@ -1,4 +1,4 @@
-r"""One line that stands for a whole output, or a part of it, to compare a run with another, or with the definition.
+r"""A line that stands for an output or a part of it, to compare a run with another run or with the definition.
 
 Of a count output: SHA-256 of the text `<seq> <key> <as left> <as right>\n`, a line a tuple in the order of the results;
 of a cross join `<seq> <key> <matches>\n`. Of rows: SHA-256 of names, types and values, column by column.
@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64
 from spojoin.model import Query
-
-I64 = NDArray[np.int64]
 
 
 def reported_sha256(query: Query, rows: pa.Table) -> str:
-    """Of the rows of a count output, just as they came."""
+    """The digest of the rows of a count output, in their order."""
     if rows.num_rows == 0:
         return _sha256(())
     counts = ("as_left", "as_right") if query.is_of_one_input else ("matches",)
@@ -29,7 +27,7 @@ def reported_sha256(query: Query, rows: pa.Table) -> str:
 
 
 def expected_sha256(query: Query, keys: Sequence[Any], by_role: I64) -> str:
-    """Of what the definition gives. keys: of all tuples in order; by_role: int64 (2, n), counts as left and right."""
+    """Of the expected output. keys: of all tuples in order; by_role: int64 (2, n), counts as left and right."""
     counts = by_role if query.is_of_one_input else by_role.sum(axis=0, keepdims=True)
     return _sha256(zip(range(len(keys)), keys, *counts.tolist(), strict=True))
 
@@ -42,7 +40,7 @@ def _sha256(rows: Iterable[tuple[Any, ...]]) -> str:
 
 
 def rows_sha256(rows: pa.Table) -> str:
-    """Of the names, types and values of rows in their order; how they are cut into batches doesn't show."""
+    """The digest of rows' names, types and values, in order and regardless of batches."""
     sha = hashlib.sha256()
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         values = plain(column)
@@ -61,7 +59,7 @@ def plain(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _bytes(values: pa.Array) -> Iterator[bytes | memoryview]:
-    """What the values hold; of NULL nothing that could differ."""
+    """The buffers of the values, which don't depend on the memory behind NULLs."""
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())
     if pa.types.is_decimal(values.type):
@@ -79,7 +77,7 @@ def _bytes(values: pa.Array) -> Iterator[bytes | memoryview]:
 
 
 def _joined(texts: pa.Array) -> memoryview:
-    """All texts of a binary array without NULL, one after the other, which is how Arrow holds them."""
+    """All texts of a binary array without NULL, one after the other, as Arrow stores them."""
     _, offsets, data = texts.buffers()
     if not len(texts) or data is None:
         return memoryview(b"")

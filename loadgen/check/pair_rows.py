@@ -1,4 +1,4 @@
-"""What a select list must give: the pairs of the nested loop, filtered and projected by Spark."""
+"""The expected rows of a select list: pairs of the nested loop, filtered and projected by Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own convention)
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -21,17 +20,17 @@ from loadgen.check.results import Pairs
 from loadgen.check.rows import kept_columns
 from loadgen.check.spark_sql import arrow_type, spark_sql, spark_type
 from loadgen.check.verdict import expected_pairs
+from spojoin.arrays import I64
 from spojoin.model import AGGREGATE, PairExpression, Query, Use, pair_column
 
 if TYPE_CHECKING:
     from pyspark.core.broadcast import Broadcast
 
-I64 = NDArray[np.int64]
 Batches = Iterable[pa.RecordBatch]
 
-#: Pairs that a task hands to Spark at once.
+#: The number of pairs that a task hands to Spark at once.
 PAIRS_AT_ONCE = 65_536
-#: In place of a row of a side: there is none.
+#: The number of a missing row of a side.
 NO_ROW = -1
 _FLAGS = [("span", pa.int64()), ("is_end", pa.bool_()), ("is_pair", pa.bool_()), ("is_right", pa.bool_())]
 DIGEST_SCHEMA = pa.schema([("span", pa.int64()), ("rows", pa.int64()), ("digest", pa.string())])
@@ -45,7 +44,7 @@ class Span(NamedTuple):
 
 
 class SpanRows(NamedTuple):
-    """The rows of a span: how many, and what stands for them."""
+    """The rows of a span: their number and digest."""
 
     rows: int
     digest: str
@@ -53,9 +52,9 @@ class SpanRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairSource:
-    """All that a task needs to list pairs.
+    """Everything that a task needs to list pairs.
 
-    columns: by use, its value by seq; None for the number itself
+    columns: by use, its values by seq; None for the seq itself
     """
 
     query: Query
@@ -72,12 +71,12 @@ class PairSource:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of what is listed: its span, whether it is its end, a pair, a right row alone, and u<i>, the use's values."""
+        """The schema of lists: span, end of span, pair, right row alone, and u<i>, the use's values."""
         fields = [(f"u{i}", arrow_type(use.type)) for i, use in enumerate(self.uses)]
         return pa.schema([*_FLAGS, *fields])
 
     def pairs(self, loop: NestedLoop, spans: Sequence[tuple[int, Span]]) -> Iterator[pa.RecordBatch]:
-        """What consecutive spans list, each with its number, in order; then their ends."""
+        """The lists of consecutive numbered spans, in order, followed by the spans' ends."""
         places, left, right = self._in_order(loop, spans[0][1].first, spans[-1][1].end)
         numbers = np.array([number for number, _ in spans], np.int64)
         own = numbers[np.searchsorted([span.end for _, span in spans], places, "right")]
@@ -89,7 +88,7 @@ class PairSource:
         yield pa.RecordBatch.from_arrays([*ends, *nothing], schema=self.schema)
 
     def _in_order(self, loop: NestedLoop, first: int, end: int) -> tuple[I64, I64, I64]:
-        """Of the pairs of probes [first, end), ordered by (probe, left, right), the seqs of all three."""
+        """The seqs (probe, left, right) of the pairs of probes [first, end), in this order."""
         last = min(end, len(self.tuples))
         found, _ = expected_pairs(self.query, loop, np.arange(min(first, last), last))
         left, right = _sides(found)
@@ -117,8 +116,9 @@ def _by_seq(query: Query, use: Use, ordered: Ordered, inputs: Sequence[StreamRow
 
 
 def _expressions(query: Query) -> list[PairExpression]:
-    having = [query.grouped.having] if query.grouped is not None and query.grouped.having is not None else []
-    return [*(each.expression for each in query.select), *query.residuals, *needed(query).values(), *having]
+    grouped = query.answers.grouped
+    having = [grouped.having] if grouped is not None and grouped.having is not None else []
+    return [*(each.expression for each in query.results.select), *query.residuals, *needed(query).values(), *having]
 
 
 def _sides(pairs: Pairs) -> tuple[I64, I64]:
@@ -136,7 +136,7 @@ class PairRows:
         self._names |= {pair_column(AGGREGATE, str(k)): name for k, name in enumerate(aggregates(source.query))}
 
     def digests(self, groups: Sequence[Sequence[tuple[int, Span]]]) -> dict[int, SpanRows]:
-        """By span's number. Each group is a task's work, its spans consecutive."""
+        """Digests by the span's number. Each group holds one task's consecutive spans."""
         if not groups:
             return {}
         query = self._source.query
@@ -149,20 +149,19 @@ class PairRows:
         return {row["span"]: SpanRows(row["rows"], row["digest"]) for row in found.to_pylist()}
 
     def rows(self, number: int, span: Span) -> pa.Table:
-        """The rows of one span."""
         found = self._rows([[(number, span)]]).where("NOT is_end").drop("span", "is_end").toArrow()
-        return found.rename_columns([each.name for each in self._source.query.select])
+        return found.rename_columns([each.name for each in self._source.query.results.select])
 
     def close(self) -> None:
-        """Let go of what tasks share."""
+        """Release the data that tasks share."""
         self._shared.destroy()
 
     def _rows(self, groups: Sequence[Sequence[tuple[int, Span]]]) -> DataFrame:
-        """span, is_end and r<i>, the select list's columns; within a task in order, the ends after a group's rows."""
+        """Rows of span, is_end and the select list's columns r<i>, in order within a task; ends follow a group."""
         return self._selected(self._listed(groups))
 
     def _listed(self, groups: Sequence[Sequence[tuple[int, Span]]]) -> DataFrame:
-        """The source's pairs of which the residual conditions are true, and what stands among them."""
+        """The source's pairs whose residual conditions are true, with their places among all of its pairs."""
         query = self._source.query
         tasks = min(len(groups), 4 * self._spark.sparkContext.defaultParallelism)
         numbers = self._spark.range(0, len(groups), 1, tasks)
@@ -174,7 +173,9 @@ class PairRows:
         return pairs.where(F.expr(f"NOT is_pair OR ({holds})"))
 
     def _selected(self, pairs: DataFrame) -> DataFrame:
-        columns = [self._expression(each.expression).alias(f"r{i}") for i, each in enumerate(self._source.query.select)]
+        columns = [
+            self._expression(each.expression).alias(f"r{i}") for i, each in enumerate(self._source.query.results.select)
+        ]
         return pairs.select("span", "is_end", *columns)
 
     def _expression(self, each: PairExpression) -> Column:
@@ -196,11 +197,11 @@ def _listing(
 
 def select_schema(query: Query) -> pa.Schema:
     """The columns of results."""
-    return pa.schema([(each.name, arrow_type(each.expression.type)) for each in query.select])
+    return pa.schema([(each.name, arrow_type(each.expression.type)) for each in query.results.select])
 
 
 def _digests(batches: Batches, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """One row a span, as soon as its end comes; spans ascend."""
+    """One row per span, as soon as its end comes; spans ascend."""
     held: list[pa.Table] = []
     for batch in batches:
         table = pa.Table.from_batches([batch])

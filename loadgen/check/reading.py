@@ -1,4 +1,4 @@
-"""What a check reads of Kafka: messages by Spark, and the rows of the inputs."""
+"""A check's reads from Kafka: messages, by Spark, and the rows of the inputs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -28,10 +27,10 @@ READ_TASKS = 8
 
 @dataclass(frozen=True, slots=True)
 class CheckedTopics:
-    """Where a query's messages are; by default where the services keep them.
+    """The place of a query's messages; by default the services' topics.
 
     csv_columns: by stream, the fields of a CSV line in order; default the schema's, then time, then key
-    folder: that of the query file, in which the file of a table is; table_files: files that it was before
+    folder: the query file's folder, in which the file of a table is; table_files: earlier files of the table
     """
 
     kafka: Kafka
@@ -42,11 +41,9 @@ class CheckedTopics:
     table_files: Sequence[Path] = ()
 
     def input_of(self, stream: Stream) -> str:
-        """The input topic of a stream."""
         return self.inputs.get(stream.name, source_topic(stream))
 
     def results_of(self, query: Query) -> str:
-        """The topic of a query's results."""
         return self.results or topic_name(query.name, Topic.RESULTS)
 
     def columns_of(self, stream: Stream) -> list[str]:
@@ -56,12 +53,12 @@ class CheckedTopics:
 
 
 def read_topic(spark: SparkSession, kafka: Kafka, topic: str, tasks: int = 1) -> DataFrame:
-    """All committed records of a topic, if there is such a topic."""
+    """All committed records of a topic; empty if there is no such topic."""
     options = kafka.options() | {
         "kafka.isolation.level": "read_committed",
         "includeHeaders": "true",
         "minPartitions": str(tasks),
-        # By pattern, so that a topic that is not there is empty; Spark looks for a match anywhere in a name.
+        # A pattern makes a missing topic empty; Spark looks for a match anywhere in a name.
         "subscribePattern": f"^{re.escape(topic)}$",
     }
     return spark.read.format("kafka").options(**options).load()
@@ -80,7 +77,7 @@ def stream_rows(
 def read_rows(
     messages: DataFrame, stream: Stream, columns: list[str], *, needs_time: bool, for_history: bool = False
 ) -> StreamRows:
-    """The rows of an input's messages (rows.MESSAGE), with what Spark evaluates; `columns` are those of CSV lines."""
+    """The rows of an input's messages (rows.MESSAGE), with Spark's expressions; `columns`: fields of CSV lines."""
 
     def parse(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         return rows.parse(batches, stream, columns, needs_time, for_history=for_history)
@@ -90,7 +87,7 @@ def read_rows(
 
 
 def with_expressions(parsed: DataFrame, stream: Stream) -> DataFrame:
-    """Parsed rows with what Spark evaluates: f<i>, whether a row passes filter i; k<slot>, computed key columns."""
+    """Parsed rows with Spark's expressions: f<i>, whether a row passes filter i; k<slot>, computed key columns."""
     names = {name: f"c{i}" for i, name in enumerate(rows.kept_columns(stream))}
     found = {
         f"f{number}": f"coalesce({spark_sql(member.filter.condition.sql, names)}, false)"
@@ -102,7 +99,7 @@ def with_expressions(parsed: DataFrame, stream: Stream) -> DataFrame:
             found[f"k{slot}"] = spark_sql(key.expression.sql, names)
         elif isinstance(key.expression, Column) and not rows.is_read_here(key):
             found[f"k{slot}"] = names[key.expression.name]
-    # A refused row has no values, so that nothing of it can fail.
+    # A refused row has no values, so no expression can fail on it.
     return parsed.select("*", *(F.expr(sql).alias(name) for name, sql in found.items()))
 
 
@@ -111,14 +108,10 @@ def messages_of(spark: SparkSession, kafka: Kafka, topic: str) -> Iterator[Resul
     table = read_topic(spark, kafka, topic).select("partition", "offset", "value", "headers").toArrow()
     table = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
     for value, headers in zip(table["value"], table["headers"].to_pylist(), strict=True):
-        yield ResultRecord(_headers(headers), value.as_py() or b"")
-
-
-def _headers(headers: list[dict[str, Any]] | None) -> dict[str, bytes]:
-    return {h["key"]: h["value"] for h in headers or ()}
+        yield ResultRecord({each["key"]: each["value"] for each in headers or ()}, value.as_py() or b"")
 
 
 def dead_letters(spark: SparkSession, stream: Stream, topics: CheckedTopics) -> dict[Place, str]:
-    """Reasons by place; a letter that a restart wrote again says the same."""
+    """Reasons by place; a restart may write the same letter again."""
     letters = messages_of(spark, topics.kafka, dead_letter_topic(topics.input_of(stream)))
     return {place_of(m.headers): reason_of(m.headers) for m in letters}

@@ -1,28 +1,31 @@
-"""The results topic as the checker reads it: plain Arrow IPC streams and headers, with nothing of the product's code.
+"""The results topic as the checker reads it: plain Arrow IPC streams and headers, without any code of the product.
 
-A record holds a frame's positions [begin, end) and is accepted iff it continues exactly where the one before ended.
-Others were sent again after a restart: legal on the wire, and dropped. A row that comes twice in accepted records is
-an error all the same.
+A record holds a frame's positions [begin, end) and is accepted only if it continues exactly where the previous one
+ended. It drops other records: services may send records again after a restart. But a row that occurs twice in accepted
+records is an error.
 """
 
 from __future__ import annotations
 
 import io
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap, BitMap64
+from pyspark.sql import DataFrame
 
+from spojoin.arrays import I64
 from spojoin.model import Output
-
-I64 = NDArray[np.int64]
 
 FRAME, BEGIN, END, LAST = "spojoin-frame", "spojoin-begin", "spojoin-end", "spojoin-last"
 GENERATION = "spojoin-generation"
-#: Columns of names and keys, which have this type or that.
+#: Columns of names and keys, whose type varies.
 AS_TEXT = ("stream", "key", "left_key", "right_key")
 #: SERIAL_COOKIE_NO_RUNCONTAINER and SERIAL_COOKIE of the Roaring format specification.
 _COOKIES = (12346, 12347)
@@ -36,7 +39,7 @@ class ResultRecord(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """The output's rows in order, how many records were sent again, and what is wrong with the chain of records."""
+    """The output's rows in order, the number of records sent again, and the faults of the chain of records."""
 
     rows: pa.Table
     resent: int
@@ -46,8 +49,8 @@ class Accepted(NamedTuple):
 class RecordChain:
     """Follows the chain of records from frame 0 on; `tuples` are answered so far, `resent` records were dropped.
 
-    A query that replaces another begins with a frame 0 of its own, behind a whole frame of the one before; `generation`
-    counts them. Positions of rows that it only reads again count as tuples, too.
+    A query that replaces another begins with its own frame 0, after a complete frame of the previous query;
+    `generation` counts them. Positions of rows that it only reads again also count as tuples.
 
     keeps: whether the records' values are kept, for `accepted`
     """
@@ -62,7 +65,7 @@ class RecordChain:
         self._values: list[bytes] = []
 
     def take(self, message: ResultRecord) -> bool:
-        """Whether a record continues the chain, which is all that makes it count."""
+        """Take a record; returns whether it continues the chain, and thus counts."""
         frame, begin, end = (int(message.headers[name]) for name in (FRAME, BEGIN, END))
         generation = int(message.headers.get(GENERATION, b"1"))
         if generation < self.generation:
@@ -100,7 +103,7 @@ def accept(messages: Iterable[ResultRecord]) -> Accepted:
 
 
 def batches_of(value: bytes) -> Iterator[pa.RecordBatch]:
-    """A message's rows; names and keys as text, since their Arrow type may differ from message to message."""
+    """A message's rows, with names and keys as text, since their Arrow type may differ between messages."""
     with pa.ipc.open_stream(io.BytesIO(value)) as stream:
         for batch in stream:
             columns = [
@@ -111,14 +114,14 @@ def batches_of(value: bytes) -> Iterator[pa.RecordBatch]:
 
 
 class Pairs(NamedTuple):
-    """Pairs of seqs, int64 (n,) each: the probe, the partner, and uint8 whether the probe is the right side."""
+    """Pairs: the seqs of probe and partner, int64 (n,) each, and whether the probe is the right side, uint8 (n,)."""
 
     probe: I64
     partner: I64
     direction: NDArray[np.uint8]
 
     def at(self, rows: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Pairs:
-        """Those at these places, or where a mask says so."""
+        """The pairs at these places, or with a true mask."""
         return Pairs(self.probe[rows], self.partner[rows], self.direction[rows])
 
     @classmethod
@@ -160,3 +163,58 @@ def bitmap_seqs(data: bytes | None) -> I64:
     is_32_bit = int.from_bytes(data[:2], "little") in _COOKIES
     found = (BitMap if is_32_bit else BitMap64).deserialize(data)
     return np.fromiter(found, np.int64, len(found))
+
+
+#: The columns of a result message that are read.
+RESULT_MESSAGE = ("partition", "offset", "value", "headers")
+NUMBERS = (FRAME, BEGIN, END, LAST)
+_KEPT = "partition int, offset long, frame long, begin long, end long, last long, path string, at long, size long"
+_SCHEMA = pa.schema(
+    [("partition", pa.int32())]
+    + [(name, pa.int64()) for name in ("offset", "frame", "begin", "end", "last")]
+    + [("path", pa.string()), ("at", pa.int64()), ("size", pa.int64())]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResults:
+    """Writes the values of messages into files, one for each of Spark's partitions, and yields their places."""
+
+    folder: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Each message's place, its headers' numbers, and the file and offset of its value."""
+        path = Path(self.folder) / f"results-{uuid.uuid4().hex}"
+        with path.open("wb") as file:
+            for batch in batches:
+                yield pa.RecordBatch.from_pylist(list(_kept(batch, path, file)), _SCHEMA)
+
+
+def _kept(batch: pa.RecordBatch, path: Path, file: io.BufferedWriter) -> Iterator[dict[str, object]]:
+    for partition, offset, value, headers in zip(*(batch[name] for name in RESULT_MESSAGE), strict=True):
+        said = said_by(headers.as_py())
+        at, data = file.tell(), value.as_buffer()
+        file.write(data)
+        numbers = {name.removeprefix("spojoin-"): int(said[name]) for name in NUMBERS}
+        place = {"partition": partition.as_py(), "offset": offset.as_py()}
+        yield place | numbers | {"path": str(path), "at": at, "size": len(data)}
+
+
+def said_by(headers: list[dict[str, bytes]] | None) -> dict[str, bytes]:
+    """A result's headers. Raises ValueError if they describe no frame."""
+    said = {str(header["key"]): header["value"] for header in headers or ()}
+    if END not in said:
+        raise ValueError("the results are JSON messages: the checker reads those of results_format frames")
+    return said
+
+
+def result_batches(messages: DataFrame, folder: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of the results in `messages`, which have the columns RESULT_MESSAGE, in order, each once."""
+    chain = RecordChain(keeps=False)
+    kept = messages.mapInArrow(KeptResults(str(folder)), _KEPT).toArrow()
+    for record in kept.sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist():
+        headers = {name: b"%d" % record[name.removeprefix("spojoin-")] for name in NUMBERS}
+        if chain.take(ResultRecord(headers, b"")):
+            with Path(record["path"]).open("rb") as file:
+                file.seek(record["at"])
+                yield from batches_of(file.read(record["size"]))

@@ -1,8 +1,8 @@
 """Checks an output of rows: Spark evaluates every filter and select list again, over the pairs of the nested loop.
 
-A record of the results answers a span of probes, and must hold exactly the rows of their pairs, in the order of
-(probe, left, right); or, where rows ask, a span of those, and exactly their answers. Spans are compared by the
-digest of their rows, and where digests differ row by row.
+A record of the results answers a span of probes, and must hold exactly the rows of their pairs, in the order of (probe,
+left, right). If rows ask, it answers a span of them, and must hold exactly their answers. Spans are compared by the
+digest of their rows, and row by row if digests differ.
 """
 
 from __future__ import annotations
@@ -19,20 +19,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from loadgen.check import ordering
-from loadgen.check.asked_rows import AnsweredRows, AskedRows, AskedSource, answered
-from loadgen.check.full_rows import FullSource
+from loadgen.check.asked_rows import AnsweredRows, AskedRows, AskedSource, FullSource, answered
 from loadgen.check.judging import ALL, BLOCK_PROBES, ProbeSample
 from loadgen.check.ordered_rows import rows_of
 from loadgen.check.ordering import Ordered, StreamRows
 from loadgen.check.output_digest import rows_sha256
 from loadgen.check.pair_rows import PairRows, PairSource, Span, SpanRows, select_schema
-from loadgen.check.result_files import NUMBERS, RESULT_MESSAGE, said_by
-from loadgen.check.results import RecordChain, ResultRecord
+from loadgen.check.results import NUMBERS, RESULT_MESSAGE, RecordChain, ResultRecord, said_by
 from loadgen.check.table_order import TableLog, ordered_by_log
 from loadgen.check.verdict import Verdict
 from spojoin.model import Query
 
-#: Spans that are compared row by row; of the others it is only known that they differ.
+#: The number of differing spans to compare row by row; the others only count as different.
 COMPARED_ROWS = 16
 
 _READ_SCHEMA = pa.schema(
@@ -44,9 +42,9 @@ Spans = list[tuple[int, Span]]
 
 
 class Answer(NamedTuple):
-    """What results say about a span.
+    """The results' content about a span.
 
-    offset: of the record, None where there is none
+    offset: of the record, None if there is no record
     """
 
     span: Span
@@ -58,12 +56,12 @@ class RowCheck:
     """One check of the results in `messages`, which have the columns RESULT_MESSAGE."""
 
     def __init__(self, spark: SparkSession, query: Query, messages: DataFrame, verdict: Verdict) -> None:
-        if query.limit is not None:
+        if query.results.limit is not None:
             raise ValueError(f"query {query.name}: the checker doesn't know a limit of rows")
         self._spark, self._query, self._messages, self._verdict = spark, query, messages, verdict
 
     def run(self, inputs: Sequence[StreamRows], sample: ProbeSample = ALL, table: TableLog | None = None) -> Verdict:
-        """Compare the results with the join of the inputs' rows that were not refused; table: of a query with one."""
+        """Compare the results with the join of the inputs' accepted rows; table: the table's log."""
         verdict, query = self._verdict, self._query
         verdict.rejected = ordering.rejected_counts(query, inputs)
         inputs = ordering.numbered(query, inputs)
@@ -96,7 +94,7 @@ class RowCheck:
         return ordered_by_log(self._query, table, len(lefts), self._verdict)
 
     def _answers(self, expected: AnsweredRows) -> list[Answer]:
-        """What the records of the results answer, in order; spans without a record follow."""
+        """The answers in the result records, in order, followed by spans without a record."""
         chain, answers = RecordChain(), []
         read = self._messages.mapInArrow(_read, from_arrow_schema(_READ_SCHEMA)).toArrow()
         for record in read.sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist():
@@ -170,9 +168,9 @@ def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _chosen(answers: Sequence[Answer], sample: ProbeSample) -> list[int]:
-    """The numbers of the answers that are checked, ascending: all, or as many as have the sample's probes.
+    """The numbers of the answers to check, ascending: all, or enough for the sample's probes.
 
-    The last one is always among them, which alone shows where answers end.
+    The last answer is always included, because only it shows where answers end.
     """
     if sample.probes is None:
         return list(range(len(answers)))
@@ -182,7 +180,7 @@ def _chosen(answers: Sequence[Answer], sample: ProbeSample) -> list[int]:
 
 
 def _groups(spans: Spans) -> list[Spans]:
-    """Consecutive spans together, of BLOCK_PROBES probes at least where there are so many."""
+    """Groups of consecutive spans with at least BLOCK_PROBES probes, if there are so many."""
     groups: list[Spans] = []
     for number, span in spans:
         last = groups[-1] if groups else []

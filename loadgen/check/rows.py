@@ -1,8 +1,8 @@
-"""Input messages as the checker reads them: plain Python values row by row, sharing nothing with the product's readers.
+"""Input messages as the checker reads them: plain Python values row by row, independent of the product's readers.
 
 A row that can't take part gets every reason that applies to it: `malformed` (not a row at all), `missing-field`,
 `null` (no key), `nan` (where an integer or decimal is expected), `type` (no value of the declared type), `overflow`
-(beyond the type's range) or `time` (no time). NULL in any other column is a value like others.
+(beyond the type's range) or `time` (no time). NULL is a normal value in any other column.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from loadgen.check.spark_sql import arrow_type
 from loadgen.load.formats import MessageFormat
+from spojoin.columns.stream_columns import arrow_schema
 from spojoin.model import (
     Column,
     ColumnType,
@@ -36,10 +37,9 @@ from spojoin.model import (
     TimeUnit,
     TypeName,
 )
-from spojoin.query.schema import arrow_schema
 
 Value = str | int | float | Decimal | date | datetime | None
-#: A value that is read, of any kind: its conversion raises TypeError where the kind does not fit.
+#: A value of any kind as it was read; its conversion raises TypeError if the kind does not fit.
 Unchecked = Any
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -48,21 +48,21 @@ Cell = int | float | Decimal | str | bytes | bool
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _US = timedelta(microseconds=1)
-#: How cells of CSV say that they have no value.
+#: Cells of CSV that mean a missing value.
 MISSING = frozenset(["", "NA", "N/A", "#N/A", "n/a", "<NA>", "NULL", "Null", "null", "None"])
 _RANGES = {TypeName.INT: 2**31, TypeName.LONG: 2**63}
 _DAY_US = 86_400_000_000
 _DATE_TYPE, _TIMESTAMP_TYPE = ColumnType(TypeName.DATE), ColumnType(TypeName.TIMESTAMP)
 _MILLISECONDS_TYPE = ColumnType(TypeName.TIMESTAMP, unit=TimeUnit.MILLISECONDS)
 _TICKS: dict[str, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-#: A number of a timestamp without a unit is milliseconds; in doubt where another unit makes it a second of our days.
+#: A timestamp without a unit is in milliseconds; it is doubtful if another unit gives a present-day time.
 _NOT_MILLISECONDS = [ticks for unit, ticks in _TICKS.items() if unit != "ms"]
 _OUR_DAYS = tuple(int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (1990, 2100))
 _DECODER = json.JSONDecoder(parse_float=Decimal)
 
 
 class Refusal(Exception):
-    """A value that can't be used, and the word for why."""
+    """A value is unusable; holds the word for the reason."""
 
 
 # --- messages to rows -------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class Refusal(Exception):
 def rows_of(value: bytes, columns: list[str], key: str | None) -> list[Row | None]:
     """The rows of one message in any format; None stands for a row that can't be read.
 
-    `columns` names the fields of a CSV line, `key` that of the users' keys.
+    `columns` names the fields of a CSV line, and `key` the field of the users' keys.
     """
     try:
         return _READERS[format_of(value)](value, columns, key)
@@ -80,14 +80,14 @@ def rows_of(value: bytes, columns: list[str], key: str | None) -> list[Row | Non
 
 
 def format_of(value: bytes) -> MessageFormat:
-    """What a message must be, by its first bytes: an Arrow IPC stream's continuation mark, a brace, or neither."""
+    """A message's format by its first bytes: an Arrow IPC stream's continuation mark, a brace, or neither."""
     if value[:4] == b"\xff\xff\xff\xff":
         return MessageFormat.ARROW
     return MessageFormat.JSON if value.lstrip()[:1] == b"{" else MessageFormat.CSV
 
 
 def _json(value: bytes, columns: list[str], key: str | None) -> list[Row | None]:
-    """One object, however it is laid out, or one object a line."""
+    """Read one object in any layout, or one object per line."""
     lines = [line.strip() for line in value.split(b"\n") if line.strip()]
     if len(lines) > 1 and all(line[:1] == b"{" and line[-1:] == b"}" for line in lines):
         return [row for line in lines for row in rows_of(line, columns, key)]
@@ -123,14 +123,14 @@ _READERS: dict[MessageFormat, Callable[[bytes, list[str], str | None], list[Row 
 
 
 def field_of(row: Row, name: str) -> Value:
-    """A field's value. Raises Refusal where there is no such field."""
+    """A field's value. Raises Refusal if there is no such field."""
     if name not in row:
         raise Refusal("missing-field")
     return cast("Value", row[name])
 
 
 def exact(value: Value, column: ColumnType) -> Exact:
-    """A value as its column's type has it: a float for float and double, else an exact number.
+    """A value as its column's type has it: a float for float and double, otherwise an exact number.
 
     Dates are days, timestamps microseconds since 1970. Raises Refusal.
     """
@@ -154,7 +154,7 @@ def _converted(
 
 def _double(value: Unchecked, column: ColumnType) -> float:
     number = float(value)
-    # An infinity that was written as one is a value; one that a finite number was rounded to is not.
+    # A written infinity is a value; a finite number that is rounded to infinity isn't.
     if math.isinf(number) and not _says_infinity(value):
         raise Refusal("overflow")
     return number
@@ -219,7 +219,7 @@ def timestamp_us(value: Unchecked, column: ColumnType, *, floors: bool = False) 
 
 
 def _number(value: Value) -> Fraction | None:
-    """A number, or text of one; None for all else."""
+    """A number or a number's text as a fraction; None for other values."""
     if isinstance(value, str):
         try:
             return Fraction(Decimal(value))
@@ -228,7 +228,7 @@ def _number(value: Value) -> Fraction | None:
     return Fraction(str(value)) if isinstance(value, int | float | Decimal) else None
 
 
-@lru_cache(1 << 14)  # hours and days repeat over thousands of rows
+@lru_cache(1 << 14)  # hours and days repeat in thousands of rows
 def _iso_us(text: str) -> int:
     return _moment_us(datetime.fromisoformat(text))
 
@@ -305,7 +305,7 @@ _CELLS: dict[TypeName, Callable[[Any, ColumnType], Any]] = {
 
 
 def key_value(key: KeyColumn, row: Row, schema: dict[str, ColumnType]) -> float | int:
-    """What predicates compare: a float as IEEE arithmetic gives it, or an exact integer at the key column's scale."""
+    """A predicate's operand: a float by IEEE arithmetic, or an exact integer at the key column's scale."""
     if key.rounding is not None:
         raise ValueError(f"{key.text}: the checker doesn't compare doubles with integers or decimals")
     if key.domain is Domain.FLOAT:
@@ -365,7 +365,7 @@ MESSAGE = ("partition", "offset", "value")
 
 
 def is_read_here(key: KeyColumn) -> bool:
-    """Whether a key column is evaluated with the row; Spark evaluates the others, or they are a column as it is."""
+    """Whether a key column is evaluated with the row; others are plain columns, or Spark evaluates them."""
     return key.domain is not Domain.ASSIGNED and not isinstance(key.expression, Computed)
 
 
@@ -383,13 +383,13 @@ def kept_columns(stream: Stream) -> list[str]:
 
 
 def history_columns(stream: Stream) -> dict[str, str]:
-    """By each column that a history of the stream needs, the name among those of `parse`."""
+    """For each column that a history of the stream needs, its name in the output of `parse`."""
     found = {name: f"c{i}" for i, name in enumerate(kept_columns(stream))}
     return _read_anyway(stream) | found | {name: f"h{i}" for i, name in enumerate(_others(stream))}
 
 
 def _read_anyway(stream: Stream) -> dict[str, str]:
-    """The time and the key as they are read for all checks, where that is the column."""
+    """The time and the key, if the value read for all checks is the column's own."""
     found = {}
     if stream.time is not None and stream.schema.get(stream.time, _TIMESTAMP_TYPE).name is TypeName.TIMESTAMP:
         found[stream.time] = "time_us"
@@ -404,9 +404,9 @@ def _others(stream: Stream) -> list[str]:
 
 
 def parsed_schema(stream: Stream, *, for_history: bool = False) -> pa.Schema:
-    """Columns of `parse`: the row's place, why it is refused (words joined by blanks), and its values.
+    """Columns of `parse`: the row's place, the reasons for its refusal (words joined by blanks), and its values.
 
-    k<slot>: key columns that are read here; c<i>: the columns of `kept_columns`
+    k<slot>: key columns that are evaluated here; c<i>: the columns of `kept_columns`
     for_history: whether others of `history_columns` follow, h<i>
     """
     fields = [
@@ -459,7 +459,7 @@ def _placed(value: bytes, columns: list[str], stream: Stream, message: str) -> l
 
 
 def _lacks_a_column(value: bytes, reasons: str | None) -> bool:
-    """Whether an Arrow message is refused as a whole: a column that one row lacks, all lack."""
+    """Whether an Arrow message is refused as a whole: if one row lacks a column, all do."""
     return format_of(value) is MessageFormat.ARROW and "missing-field" in (reasons or "").split()
 
 
@@ -476,7 +476,7 @@ def _read(
     values = [_or_refused(partial(_or_null, key_value, k, row, stream.schema), reasons) for k in keys]
     cells = [_or_refused(partial(_or_null, _cell, name, row, stream), reasons) for name in kept]
     key = _or_refused(lambda: _key(row, stream, position), reasons)
-    # Why another column is refused, the keys that are made of it say.
+    # Keys from another column give that column's reason for refusal.
     rest = [_or_refused(partial(_or_null, _cell, name, row, stream), []) for name in others]
     return (" ".join(dict.fromkeys(reasons)) or None, time_us, key, *values, *cells, *rest)
 
@@ -486,7 +486,7 @@ def _cell(name: str, row: Row, stream: Stream) -> Cell:
 
 
 def _or_null(read: Callable[..., T], *arguments: object) -> T | None:
-    """What is read; None for NULL."""
+    """The value that `read` returns; None for NULL."""
     try:
         return read(*arguments)
     except Refusal as refusal:
@@ -496,7 +496,7 @@ def _or_null(read: Callable[..., T], *arguments: object) -> T | None:
 
 
 def _key(row: Row, stream: Stream, position: str) -> str:
-    """The users' key as text; the row's position where the stream names none."""
+    """The users' key as text; the row's position if the stream names no key."""
     if stream.key is None:
         return position
     key = field_of(row, stream.key)

@@ -1,7 +1,7 @@
 """Known rows through a running deployment of the demo's query, alongside any other rows.
 
-Each row draws less power and needs more cooling than every row before it. So as the left side it matches its whole
-window, and as the right side nothing, regardless of the other rows: its answer follows from the window's definition.
+Each row draws less power and needs more cooling than every earlier row. So it matches its whole window as the left
+side, and no row as the right side. Other rows don't change this: its answer follows from the window's definition.
 
     python -m loadgen.check.smoke
 """
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from loadgen.errors import one_sentence
 from loadgen.load.connection import connection
+from loadgen.window import window_of
 from spojoin.errors import Retryable, SpoJoinError
 from spojoin.model import Query
 from spojoin.ports.interfaces import Log, LogPartition
@@ -72,7 +73,7 @@ def wait_for_topics(log: Log[bytes], topics: Sequence[str], timeout_s: float = T
 
 
 def _missing(log: Log[bytes], topics: Sequence[str]) -> str | None:
-    """What is still missing."""
+    """The missing topics, in words."""
     try:
         absent = [topic for topic in topics if not log.partitions(topic)]
         for topic in () if absent else topics:
@@ -97,7 +98,7 @@ def run(log: Log[bytes], query: Query) -> list[SmokeRow]:
 
 
 def send(log: Log[bytes], target: LogPartition, mark: str) -> None:
-    """Append the rows; the time sets later runs apart from this one."""
+    """Append the rows; their time distinguishes them from later runs."""
     first = time.time_ns() // 1_000_000 * ROWS
     writer = log.writer()
     try:
@@ -111,7 +112,7 @@ def send(log: Log[bytes], target: LogPartition, mark: str) -> None:
 
 
 def answers_from(log: Log[bytes], results: LogPartition, begin: int) -> Iterator[SmokeRow]:
-    """All answers behind an offset. Raises SmokeFailed where none comes for long."""
+    """All answers from an offset on. Raises SmokeFailed if none comes in time."""
     reader, deadline = log.reader(), time.monotonic() + TIMEOUT_S
     try:
         reader.open(results, begin)
@@ -130,7 +131,7 @@ def answers_of(rows: pa.RecordBatch) -> Iterator[SmokeRow]:
 
 
 def check(answers: list[SmokeRow], query: Query) -> None:
-    """Compare with the definition: the window of tuple `seq` is [ceil(seq / slide) * slide - length, seq).
+    """Compare with the definition of the window.
 
     Raises SmokeFailed with the first difference.
     """
@@ -139,7 +140,7 @@ def check(answers: list[SmokeRow], query: Query) -> None:
         raise SmokeFailed("answers are doubled or out of order")
     length, slide = query.window.length, query.window.slide
     for answer in answers:
-        window = answer.seq - max(-(-answer.seq // slide) * slide - length, 0)
+        window = answer.seq - window_of(answer.seq, length, slide).start
         if (answer.as_left, answer.as_right) != (window, 0):
             raise SmokeFailed(
                 f"row {answer.key} (seq {answer.seq}) matches {answer.as_left} as left and {answer.as_right} as right; "

@@ -1,4 +1,4 @@
-"""A statement's expressions and types as Spark has them: Spark evaluates here what DuckDB evaluates in the services."""
+"""A statement's expressions and types in Spark's SQL. Spark evaluates them here, and DuckDB in the services."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TYPES: dict[TypeName, tuple[str, pa.DataType]] = {
 
 
 def spark_sql(sql: str, names: Mapping[str, str]) -> str:
-    """An expression in DuckDB's dialect in Spark's, over columns that `names` renames."""
+    """Translate an expression from DuckDB's dialect to Spark's; `names` renames columns."""
     tree = sqlglot.parse_one(sql, read="duckdb")
 
     def renamed(node: exp.Expression) -> exp.Expression:

@@ -1,7 +1,7 @@
-"""A query's log as the checker reads it: whose rows a frame holds, and which version of the table holds from it on.
+"""A query's log for the checker: each frame's rows, and the table version that is current after it.
 
-Of each record the header is read, by its schema (protos/spojoin.proto); which records count is decided anew here, from
-rules P1 to P4, and what a frame says of a table from P17.
+protos/spojoin.proto gives the schema of headers. Rules P1 to P4 decide which records count; P17 defines a frame's
+statement about a table.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spojoin.wire._generated import spojoin_pb2 as pb
 
-#: Columns of a message that are read.
+#: The columns of a message that are read.
 LOG_MESSAGE = ("offset", "value")
 _PREFIX = struct.Struct("<4sIIIII")
 _VERSION, _READ = struct.Struct("<qqQ"), struct.Struct("<qq")
@@ -32,7 +32,7 @@ LOG_SCHEMA = pa.schema(
 class NamedVersion(NamedTuple):
     """A table's version as frames name it: the right tuples [first, end) with a value in each index condition.
 
-    content: 64 bits that tell its rows from others; read: by partition of the table's topic, the offset it was read to
+    content: 64 bits that identify its rows; read: by partition of the table's topic, the offset it was read to
     """
 
     first: int
@@ -42,7 +42,7 @@ class NamedVersion(NamedTuple):
 
     @classmethod
     def of(cls, checkpoint: bytes) -> NamedVersion | None:
-        """None where there is none yet."""
+        """The version in a frame; None if there is none yet."""
         if not checkpoint:
             return None
         read = tuple((partition, offset) for partition, offset in _READ.iter_unpack(checkpoint[_VERSION.size :]))
@@ -52,11 +52,11 @@ class NamedVersion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FrameHead:
-    """What counts of a frame: its rows have the seqs from `first_seq` on, and are the stream's or of one version.
+    """The relevant part of a frame: its rows have seqs from `first_seq` on and are the stream's or one version's.
 
-    answers: how many rows it answers, all of its rows or none
+    answers: the number of rows that it answers, either all of its rows or none
     answered: rows of the stream that frames before it have answered
-    right_first: right tuples with a value in each index condition that frames before it hold
+    right_first: the number of right tuples with a value in each index condition in earlier frames
     named: the version that is current from its end on
     """
 
@@ -70,7 +70,7 @@ class FrameHead:
 
     @property
     def end(self) -> int:
-        """The seq behind its rows."""
+        """The seq after its last row."""
         return self.first_seq + self.count
 
     @property
@@ -107,7 +107,7 @@ def _row(offset: int, value: bytes) -> dict[str, Any]:
 
 
 def accepted(records: Iterable[Mapping[str, Any]]) -> list[FrameHead]:
-    """The frames that count of a log's records (LOG_SCHEMA), in the order of their offsets."""
+    """The accepted frames among a log's records (LOG_SCHEMA), in the order of their offsets."""
     found: list[FrameHead] = []
     epoch, following = -1, (0, 0, 0)
     for record in records:
@@ -120,10 +120,7 @@ def accepted(records: Iterable[Mapping[str, Any]]) -> list[FrameHead]:
         if epoch < 0:  # a log is trimmed to a frame that counts
             epoch, following = record["epoch"], place
         if record["epoch"] == epoch and place == following:
-            found.append(_head(record))
+            counted = {name: record[name] for name in _COUNTED}
+            found.append(FrameHead(**counted, named=NamedVersion.of(record["checkpoint"])))
             following = record["frame_id"] + 1, found[-1].end, record["link"]
     return found
-
-
-def _head(record: Mapping[str, Any]) -> FrameHead:
-    return FrameHead(**{name: record[name] for name in _COUNTED}, named=NamedVersion.of(record["checkpoint"]))

@@ -1,7 +1,8 @@
-"""What the checker found, and how results are compared with what the join's definition says."""
+"""The checker's findings, and the comparison of results with the join's definition."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,27 +13,28 @@ from numpy.typing import NDArray
 
 from loadgen.check.nested_loop import NestedLoop, directions
 from loadgen.check.results import Pairs, pairs_of
+from spojoin.arrays import I64
 from spojoin.model import Output, Query
-
-I64 = NDArray[np.int64]
+from spojoin.ports.redis_store import RedisStore
+from spojoin.ports.shared_state import Completeness, key
 
 
 @dataclass(slots=True)
 class Verdict:
-    """The outcome of a check; `is_exact` only if nothing at all differs.
+    """The outcome of a check; `is_exact` only if nothing differs.
 
     tuples: rows that take part; rejected: rows refused, by reason; rejects_wrong: refused rows whose dead letter is
-    missing or says otherwise, and dead letters of rows that should take part
-    probes_checked: all tuples, or the sample; matches: what the definition gives for them
-    completeness: right result rows / rows expected, of the probes checked (count: one row a probe; else one a match)
-    false_positives: matches reported that are none; duplicates: rows reported again; misordered: rows out of order
-    resent: records on the wire that a restart wrote again, which a reader drops
-    output_sha256, oracle_sha256: of a count output and of what the definition gives (see `output_digest`); the latter
-    only where this process has recomputed all of it
-    first_difference: in words, None where there is none
-    history_rows: result rows that were compared with a history on Spark, None where none were; rows_expected and
-        rows_right count what both ways compared
-    checked: in words, what was checked by which way
+    missing or wrong, and dead letters of rows that should take part
+    probes_checked: all tuples, or the sample; matches: their matches by the definition
+    completeness: right result rows / rows expected, of the probes checked (count: one row per probe; otherwise one per
+    match) false_positives: reported pairs that don't match; duplicates: rows reported again; misordered: rows out of
+    order resent: records on the wire that a restart wrote again, which a reader drops
+    output_sha256, oracle_sha256: of a count output and of the definition's output (see `output_digest`); the latter
+    only if this process has recomputed all of it
+    first_difference: in words, None if there is none
+    history_rows: result rows that were compared with a history on Spark, None if none were; rows_expected and
+    rows_right count what both ways compared
+    checked: the scope and the way of the check, in words
     """
 
     query: str
@@ -55,12 +57,12 @@ class Verdict:
 
     @property
     def completeness(self) -> float:
-        """1.0 only where every expected row is there and right."""
+        """The share of expected rows that are right; 1.0 only if all are right."""
         return self.rows_right / self.rows_expected if self.rows_expected else 1.0
 
     @property
     def is_exact(self) -> bool:
-        """Whether the results are what the definition gives, and nothing else."""
+        """Whether the results are exactly the definition's."""
         wrong = self.rejects_wrong or self.false_positives or self.duplicates or self.misordered
         return not wrong and self.rows_right == self.rows_expected and self.first_difference is None
 
@@ -80,7 +82,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """One block of probes, compared; `first` is the first difference's seq, -1 where there is none.
+    """The comparison of one block of probes; `first` is the seq of the first difference, -1 if there is none.
 
     expected: of a count output, int64 (2, m), the definition's counts as left and as right
     """
@@ -102,9 +104,9 @@ Compare = Callable[[int, I64], Tally]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Reported counts by seq, int64 (n,) for each of the two directions; -1 where no row was reported.
+    """Reported counts by seq, int64 (n,) for each of the two directions; -1 if no row was reported.
 
-    In a cross join a tuple has the direction of its stream only, and the other is 0.
+    In a cross join a tuple has only the direction of its stream; the other count is 0.
     """
 
     by_role: tuple[I64, I64]
@@ -154,7 +156,7 @@ def _expected_counts(query: Query, loop: NestedLoop, number: int, seqs: I64) -> 
 
 
 def _probes(query: Query, loop: NestedLoop, number: int, seqs: I64) -> tuple[I64, I64]:
-    """Which of `seqs` probe in a direction: their places in `seqs`, and their indexes in the direction's stream."""
+    """The seqs that probe in a direction: their places in `seqs`, and their indexes in the direction's stream."""
     own = loop.seqs[directions(query)[number].probe]
     at = np.flatnonzero(np.isin(seqs, own))
     return at, np.searchsorted(own, seqs[at])
@@ -173,8 +175,8 @@ def _count_words(seq: int, expected: I64, found: I64) -> str:
 
 
 def sorted_pairs(query: Query, rows: pa.Table) -> tuple[Pairs, int]:
-    """Reported pairs by (probe, direction, partner), each once, and how many were there again."""
-    pairs = pairs_of(rows, query.output)
+    """Reported pairs by (probe, direction, partner), each once, and the number of duplicates."""
+    pairs = pairs_of(rows, query.results.output)
     order = np.lexsort((pairs.partner, pairs.direction, pairs.probe))
     pairs = pairs.at(order)
     again = np.zeros(len(order), np.bool_)
@@ -184,14 +186,14 @@ def sorted_pairs(query: Query, rows: pa.Table) -> tuple[Pairs, int]:
 
 @dataclass(frozen=True, slots=True)
 class Bitmaps:
-    """What a bitmap output reports: its pairs, and whether each seq has a row at all, bool (n,)."""
+    """A bitmap output's pairs, and whether each seq has a row, bool (n,)."""
 
     pairs: Pairs
     present: NDArray[np.bool_]
 
 
 def compare_bitmaps(query: Query, loop: NestedLoop, reported: Bitmaps, seqs: I64) -> Tally:
-    """Compare the reported rows of the probes `seqs` (ascending): one row a probe."""
+    """Compare the reported rows of the probes `seqs` (ascending): one row per probe."""
     matches, _, missing, surplus = _compared(query, loop, reported.pairs, seqs)
     absent = seqs[~reported.present[seqs]]
     wrong = np.unique(np.concatenate([missing >> (_SEQ_BITS + 1), surplus >> (_SEQ_BITS + 1), absent]))
@@ -202,7 +204,7 @@ def compare_bitmaps(query: Query, loop: NestedLoop, reported: Bitmaps, seqs: I64
 
 
 def compare_pairs(query: Query, loop: NestedLoop, reported: Pairs, seqs: I64) -> Tally:
-    """Compare the reported pairs of the probes `seqs` (ascending): one row a pair."""
+    """Compare the reported pairs of the probes `seqs` (ascending): one row per pair."""
     matches, expected, missing, surplus = _compared(query, loop, reported, seqs)
     first, words = _first_pair(missing, surplus)
     return Tally(matches, expected, expected - len(missing), len(surplus), first, words)
@@ -219,20 +221,20 @@ def _compared(query: Query, loop: NestedLoop, reported: Pairs, seqs: I64) -> tup
 
 
 def expected_pairs(query: Query, loop: NestedLoop, seqs: I64) -> tuple[Pairs, int]:
-    """What should be reported (cut at the query's limit), and all matches."""
+    """The pairs that should be reported (cut at the query's limit), and the number of all matches."""
     parts = []
     for number in (0, 1):
         probe, partner = loop.pairs(number, _probes(query, loop, number, seqs)[1])
         parts.append(Pairs(probe, partner, np.full(len(probe), number, np.uint8)))
     pairs = Pairs.joined(parts)
     matches = len(pairs.probe)
-    if query.output is Output.PAIRS and query.limit is not None:
-        pairs = _earliest(pairs, query.limit)
+    if query.results.output is Output.PAIRS and query.results.limit is not None:
+        pairs = _earliest(pairs, query.results.limit)
     return pairs, matches
 
 
 def _earliest(pairs: Pairs, limit: int) -> Pairs:
-    """The first `limit` partners of each probe; of a partner on both sides, the pair that comes first in the output."""
+    """The first `limit` partners of each probe; if it matches on both sides, the first pair in the output."""
     order = np.lexsort((1 - pairs.direction.astype(np.int64), pairs.partner, pairs.probe))
     pairs = pairs.at(order)
     rank = np.arange(len(order)) - np.searchsorted(pairs.probe, pairs.probe, "left")
@@ -256,3 +258,13 @@ def _first_pair(missing: I64, surplus: I64) -> tuple[int, str]:
     partner, direction = rest & ((1 << _SEQ_BITS) - 1), rest >> _SEQ_BITS
     pair = f"({partner}, {probe})" if direction else f"({probe}, {partner})"
     return probe, f"probe {probe}: the pair {pair} is {what}"
+
+
+def publish(verdict: Verdict, redis_url: str) -> None:
+    """Store the verdict for the query's sink, which reports it as a metric. Raises StoreUnavailable."""
+    found = Completeness(verdict.completeness, verdict.is_exact, time.time_ns() // 1_000_000)
+    store = RedisStore(redis_url)
+    try:
+        store.put({key(verdict.query, "completeness"): found.fields()})
+    finally:
+        store.close()

@@ -1,6 +1,6 @@
 """`loadgen demo`, and `loadgen fetch`, which prepares it."""
 
-# A command's docstring is what --help shows, blank lines and all. Imports stand inside, so that help is quick.
+# --help prints a command's docstring with its blank lines. Commands import modules when they run, so help is quick.
 # ruff: noqa: PLC0415, D412, D413
 
 from __future__ import annotations
@@ -18,18 +18,22 @@ from spojoin.cli.options import with_options
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """Those of `loadgen demo`."""
+    """The options of `loadgen demo`."""
 
     report: Annotated[Path, typer.Option(help="The folder for report.json, report.html and logs.")] = Path("report")
     only: Annotated[list[str] | None, typer.Option(help="Only this query of loadgen/queries; repeatable.")] = None
+    all_queries: Annotated[
+        bool, typer.Option("--all", help="All queries, and one of them once more as a backfill: some four minutes.")
+    ] = False
     debug: options.Debug = False
 
 
 @with_options
 def demo(asked: DemoOptions) -> None:
-    """Watch real flights stream from PySpark through Kafka and all services, and see the result proved complete.
+    """Stream real flights from PySpark through Kafka and all services, and prove the result complete.
 
-    Needs Java 17 and the extras: pip install 'spojoin[local,spark]'. The first time it fetches Kafka's jars.
+    The demo plays one query in both packings, with a process for each service and with one for all, and compares
+    results. Needs Java 17 and the extras: pip install 'spojoin[local,spark]'. The first time it fetches Kafka's jars.
 
     Example:
 
@@ -38,9 +42,11 @@ def demo(asked: DemoOptions) -> None:
     with one_sentence(is_debug=asked.debug):
         from rich.console import Console
 
+        from loadgen.demo.jobs import chosen_jobs
         from loadgen.demo.main import demo as play
 
-        raise typer.Exit(play(asked.report, Console(), asked.only or ()))
+        jobs = chosen_jobs(asked.only or (), is_all=asked.all_queries)
+        raise typer.Exit(play(asked.report, Console(), jobs))
 
 
 def fetch(debug: options.Debug = False) -> None:
@@ -51,7 +57,6 @@ def fetch(debug: options.Debug = False) -> None:
         loadgen fetch
     """
     with one_sentence(is_debug=debug):
-        from loadgen.load.spark import start
+        from loadgen.load.spark import connector
 
-        start(progress=typer.echo).stop()
-        typer.echo("Spark: the Kafka connector is there")
+        typer.echo(f"Spark: {connector(progress=typer.echo)}")

@@ -1,4 +1,4 @@
-"""Follows a query's output while it grows: how far it has come, how fast, and how late each tuple's result was."""
+"""Follows a query's output while it grows: its position and rate, and the latency of each tuple's result."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from spojoin.model import Output, Query
 from spojoin.ports.interfaces import Log, LogPartition, LogRecord
 from spojoin.protocol.topology import Topic, dead_letter_topic, topic_name
-from spojoin.wire.chain import ResultSequence
 from spojoin.wire.records import Result
-from spojoin.wire.results import progress, result_from_message
+from spojoin.wire.results import ResultSequence, progress, result_from_message
 
 POLL_S = 0.2
 RECORDS_MAX = 1000
+#: Points of a plotted line.
+POINTS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,9 @@ class OutputTrace:
 
 
 class Follower:
-    """Reads a query's results and its refused rows in a thread of its own until it is closed.
+    """Reads a query's results and refused rows in its own thread until it is closed.
 
-    A record that a restart wrote again is passed over.
+    It skips records that a restart wrote again.
     """
 
     def __init__(self, log: Log[bytes], query: Query, inputs: Iterable[str]) -> None:
@@ -67,13 +68,12 @@ class Follower:
         self._thread = threading.Thread(target=self._follow, name="follower", daemon=True)
 
     def start(self) -> None:
-        """Begin; the topics must be there."""
+        """Begin; the topics must exist."""
         for source in (self._results, *self._letters):
             self._reader.open(source, 0)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop reading."""
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -96,7 +96,7 @@ class Follower:
     def _take_result(self, record: LogRecord[bytes]) -> None:
         headers = dict(record.headers)
         result = result_from_message(headers, record.value)
-        if not self._chain.takes(result.begin, progress(headers)):
+        if not self._chain.accepts(result.begin, progress(headers)):
             return
         last = self.trace.last
         tuples = last.tuples + result.end - result.begin
@@ -106,13 +106,45 @@ class Follower:
         )
 
     def _produced_ms(self, result: Result) -> NDArray[np.int64]:
-        """When each answer's row was produced; of a row that closes the newest row of the frame in which it does."""
+        """When each answer's row was produced; for an answer on close, the newest row of the frame that closes it."""
         if not self._query.asks:
             return np.repeat(result.produced_ms, result.produced_runs)[result.begin : result.end]
         newest = result.produced_ms.max(initial=0)
         return np.full(result.end - result.begin if newest else 0, newest)
 
     def _matches(self, result: Result) -> int:
-        if self._query.output is Output.COUNT:
+        if self._query.results.output is Output.COUNT:
             return int(result.rows["matches"].to_numpy().sum())
-        return 0 if self._query.output is Output.BITMAP else int(result.rows.num_rows)
+        return 0 if self._query.results.output is Output.BITMAP else int(result.rows.num_rows)
+
+
+def rate(trace: OutputTrace, first: int, end: int) -> float | None:
+    """Tuples per second between the results of tuples `first` and `end`, by the results' own times."""
+    marks = [mark for mark in trace.marks if first <= mark.tuples <= end]
+    if len(marks) < 2 or marks[-1].produced_ms <= marks[0].produced_ms:
+        return None
+    return 1000.0 * (marks[-1].tuples - marks[0].tuples) / (marks[-1].produced_ms - marks[0].produced_ms)
+
+
+def latency(trace: OutputTrace, first: int) -> dict[str, float | None]:
+    """Percentiles of the time from a tuple's input message to its result, for tuples from `first` on."""
+    values = trace.latency_ms(first)
+    names = {"latency_ms_p50": 50, "latency_ms_p90": 90, "latency_ms_p99": 99, "latency_ms_max": 100}
+    if not len(values):
+        return dict.fromkeys(names)
+    return {name: round(float(np.percentile(values, percent)), 1) for name, percent in names.items()}
+
+
+def timeline(trace: OutputTrace) -> list[OutputMark]:
+    """At most POINTS marks, spread evenly."""
+    step = max(1, len(trace.marks) // POINTS)
+    return [*trace.marks[::step], *trace.marks[-1:]]
+
+
+def latency_curve(trace: OutputTrace, first: int) -> tuple[list[float], list[float]]:
+    """Latencies in milliseconds, and the share of tuples that are no later."""
+    values = np.sort(trace.latency_ms(first))
+    if not len(values):
+        return [], []
+    shares = np.linspace(0.0, 1.0, POINTS)
+    return np.quantile(values, shares).round(1).tolist(), (100 * shares).round(2).tolist()

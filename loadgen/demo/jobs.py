@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -11,29 +11,32 @@ from typing import NamedTuple
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from loadgen.check.nested_loop import window_begin
+from loadgen.window import window_begin
+from spojoin.columns.numbers import read_times_us
+from spojoin.columns.refusals import Refusals
+from spojoin.errors import ConfigurationError
 from spojoin.model import EmitOn, Filter, Order, Query
 from spojoin.protocol.packing import APART, TOGETHER
 from spojoin.protocol.topology import input_topic
 from spojoin.query.load import parse_query
-from spojoin.query.refusals import Refusals
-from spojoin.query.times import read_times_us
 
 #: Rows by stream.
 Tables = Mapping[str, pa.Table]
 
-#: The part of each stream that goes in at full speed; the rest comes paced, so that latencies are not queues.
-FULL_SPEED_SHARE = 0.75
+#: The part of each stream that is sent at full speed; the rest is paced, so that latencies exclude queueing.
+FULL_SPEED_SHARE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """A query file of loadgen/queries; `origins` names the airport whose flights a stream gets, "" for all.
 
-    message: how rows travel, json or arrow; partitions: of each input topic; packing: which roles share a process
-    is_backfilled: whether Spark answers the query once more, over all rows as a history
+    message: the format of messages, json or arrow; partitions: of each input topic; packing: the roles that share a
+    process; months: the first months of the year whose flights are sent
+    is_backfilled: whether Spark also answers the query, over all rows as a history
     """
 
     file: str
@@ -41,16 +44,17 @@ class Job:
     message: str
     partitions: int
     packing: str = APART
+    months: int = 12
     is_backfilled: bool = False
 
     @property
     def path(self) -> Path:
-        """Where the query is."""
+        """The path of the query file."""
         return Path(str(files("loadgen") / "queries" / self.file))
 
     @property
     def name(self) -> str:
-        """The query's name, with its packing where it is packed: each play has topics of its own."""
+        """The query's name, with its packing if any, so that each play has its own topics."""
         return self.path.stem if self.packing == APART else f"{self.path.stem}-{self.packing}"
 
     @property
@@ -59,11 +63,10 @@ class Job:
         return self.path.read_text().replace(f"name: {self.path.stem}\n", f"name: {self.name}\n", 1)
 
     def query(self) -> Query:
-        """The query, parsed."""
         return parse_query(self.text)
 
     def topic(self, stream: str) -> str:
-        """The input topic of a stream: the play's own, as plays name different columns of streams of one name."""
+        """The play's own input topic of a stream, since plays may use different columns of a stream."""
         return f"{self.name}.{input_topic(stream)}"
 
     def tables(self, flights: Callable[..., pa.Table]) -> Tables:
@@ -71,7 +74,9 @@ class Job:
         query = self.query()
         tables = {}
         for stream in query.inputs:
-            rows = flights(by_time=query.order is Order.EVENT_TIME, origin=self.origins[stream.name] or None)
+            rows = flights(by_time=query.order.by is Order.EVENT_TIME, origin=self.origins[stream.name] or None)
+            if self.months < 12:
+                rows = rows.filter(pc.less(rows["time_hour"], f"2013-{self.months + 1:02d}"))
             names = dict.fromkeys([*stream.schema, stream.time, stream.key])
             tables[stream.name] = rows.select([name for name in names if name is not None])
         return tables
@@ -80,14 +85,25 @@ class Job:
 JOBS = (
     Job("farther-from-the-same-airport.yaml", {"flights": ""}, message="json", partitions=1),
     Job("kennedy-or-la-guardia.yaml", {"kennedy": "JFK", "la_guardia": "LGA"}, message="json", partitions=1),
-    Job("alike-to-another-city.yaml", {"departures": ""}, message="arrow", partitions=2),
-    Job("alike-to-another-city.yaml", {"departures": ""}, message="arrow", partitions=2, packing=TOGETHER),
+    # One process starts while Spark starts, a process a service after it.
+    Job("alike-to-another-city.yaml", {"departures": ""}, message="arrow", partitions=2, packing=TOGETHER, months=6),
+    Job("alike-to-another-city.yaml", {"departures": ""}, message="arrow", partitions=2, months=6),
     Job("unbeaten-flights.yaml", {"departures": ""}, message="arrow", partitions=1, is_backfilled=True),
 )
+#: The file of the query that is played by default, once in each packing.
+USUAL = "alike-to-another-city.yaml"
+
+
+def chosen_jobs(only: Sequence[str] = (), *, is_all: bool = False) -> list[Job]:
+    """The jobs with these names, or all, or the usual ones. Raises ConfigurationError if there is no such job."""
+    names = [job.name for job in JOBS]
+    if unknown := [name for name in only if name not in names]:
+        raise ConfigurationError(f"--only {unknown[0]}: there is no such query; expected one of {', '.join(names)}")
+    return [job for job in JOBS if is_all or (job.name in only if only else job.file == USUAL)]
 
 
 def passing(table: pa.Table, condition: Filter | None) -> NDArray[np.bool_]:
-    """Which rows of a stream's input pass its filter, (n,)."""
+    """Whether rows of a stream's input pass its filter, (n,)."""
     if condition is None:
         return np.ones(table.num_rows, np.bool_)
     found = duckdb.arrow(table).project(f"coalesce({condition.condition.sql}, false) AS passes").to_arrow_table()
@@ -95,7 +111,7 @@ def passing(table: pa.Table, condition: Filter | None) -> NDArray[np.bool_]:
 
 
 def numbered(tables: Tables, query: Query) -> Tables:
-    """The rows that take a number: those that pass the filter of a stream that their input feeds."""
+    """The rows that take a number, because they pass the filter of a stream that their input feeds."""
     kept = {}
     for number, source in enumerate(query.inputs):
         table = tables[source.name]
@@ -105,19 +121,20 @@ def numbered(tables: Tables, query: Query) -> Tables:
 
 
 def answered(tables: Tables, query: Query) -> int:
-    """How many of the rows get an answer."""
+    """The number of rows that get an answer."""
     found = _left(tables, query) if query.asks else numbered(tables, query)
     return sum(table.num_rows for table in found.values())
 
 
 def answers_due(tables: Tables, query: Query, sent: int, until_ms: int) -> int:
-    """How many answers there are once no input brings anything from before `until_ms`.
+    """The number of answers once no input has further rows from before `until_ms`.
 
-    tables: all rows; sent: how many of those that get an answer have been sent, which are all before `until_ms`
+    tables: all rows; sent: the number of sent rows that get an answer, all before `until_ms`
     """
-    if query.emit is EmitOn.ARRIVAL:
+    if query.answers.emit is EmitOn.ARRIVAL:
         return sent
-    begin = window_begin(query.window_over(0), until_ms * 1000)
+    window = query.window_over(0)
+    begin = window_begin(until_ms * 1000, window.length, window.slide)
     (times,) = _times_us(_left(tables, query), query).values()
     return int(np.searchsorted(times, begin))
 
@@ -128,7 +145,7 @@ def _left(tables: Tables, query: Query) -> Tables:
 
 
 class Parts(NamedTuple):
-    """Every stream's first rows and the rest; `cut_ms`: the event time that divides them, None in arrival order."""
+    """Every stream's first rows and the rest; `cut_ms`: the event time between them, None in arrival order."""
 
     first: Tables
     rest: Tables
@@ -136,9 +153,9 @@ class Parts(NamedTuple):
 
 
 def split(tables: Tables, query: Query) -> Parts:
-    """Cut FULL_SPEED_SHARE off; in event-time order all streams are cut at one time, with which the rest begins."""
+    """Cut FULL_SPEED_SHARE off; in event-time order all streams are cut at the same time, where the rest begins."""
     cut_us = None
-    if query.order is Order.ARRIVAL:
+    if query.order.by is Order.ARRIVAL:
         cuts = {name: int(table.num_rows * FULL_SPEED_SHARE) for name, table in tables.items()}
     else:
         times = _times_us(tables, query)
@@ -153,12 +170,12 @@ def split(tables: Tables, query: Query) -> Parts:
 
 
 def rows_until_full(tables: Tables, query: Query) -> int:
-    """Numbered rows of all inputs until the windows of all streams are full."""
+    """The number of numbered rows of all inputs that fill the windows of all streams."""
     window, taking = query.window, numbered(tables, query)
-    if query.order is Order.ARRIVAL:
+    if query.order.by is Order.ARRIVAL:
         return sum(_places_until(window.length, table, query, name) for name, table in taking.items())
     times = _times_us(taking, query)
-    if window.is_time:
+    if window.needs_time:
         full = max(int(column[0]) for column in times.values()) + window.length
     else:
         full = max(int(column[min(window.length, len(column) - 1)]) for column in times.values())
@@ -166,7 +183,7 @@ def rows_until_full(tables: Tables, query: Query) -> int:
 
 
 def _places_until(length: int, table: pa.Table, query: Query, name: str) -> int:
-    """Rows of an input until each stream that it feeds has this many."""
+    """The number of an input's rows that give each of its streams `length` rows."""
     own = [passing(table, stream.filter) for stream in query.streams if stream.name == name]
     return max(int(np.searchsorted(np.cumsum(passes), length)) for passes in own) + 1
 

@@ -1,4 +1,4 @@
-"""The report as one HTML page: figures, and plots that need nothing from outside."""
+"""The report as one HTML page: figures and self-contained plots."""
 
 from __future__ import annotations
 
@@ -11,21 +11,17 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 from plotly.subplots import make_subplots
 
-from loadgen.demo import figures
+from loadgen.bench.pages import html_page
+from loadgen.demo.follower import latency_curve, timeline
 from loadgen.demo.play import QueryOutcome
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
-table { border-collapse: collapse; margin: 1rem 0 } td, th { padding: .25rem .9rem .25rem 0; text-align: right }
-th:first-child, td:first-child { text-align: left } tr { border-bottom: 1px solid #ddd }
-pre { background: #f5f5f5; padding: .8rem; overflow-x: auto }
-.right { color: #0a6b2d } .wrong { color: #b00020; font-weight: 600 }
-"""
+_STYLE = "pre { background: #f5f5f5; padding: .8rem; overflow-x: auto } .wrong { font-weight: 600 }"
 
 #: plotly's buttons would cover titles
 PLOT_CONFIG = {"displayModeBar": False}
 
-_COLUMNS = {
+#: Figures of report.json that both tables show, with their names there.
+COLUMNS = {
     "tuples": "tuples",
     "rejected": "refused",
     "matches": "matches",
@@ -33,25 +29,26 @@ _COLUMNS = {
     "false_positives": "false positives",
     "duplicates": "duplicates",
     "tuples_per_second": "tuples/s, window full",
-    "latency_ms_p50": "p50 ms",
-    "latency_ms_p99": "p99 ms",
+    "latency_ms_p50": "latency p50 ms",
+    "latency_ms_p99": "latency p99 ms",
 }
 
 
-def write_page(path: Path, report: Mapping[str, Any], outcomes: Sequence[QueryOutcome]) -> None:
-    """Write the page."""
+def write_page(
+    path: Path, report: Mapping[str, Any], said: Sequence[tuple[str, bool]], outcomes: Sequence[QueryOutcome]
+) -> None:
+    """Write the page. said: the run's outcomes in sentences, each with whether it is right."""
     sections = [_section(query, outcome) for query, outcome in zip(report["queries"], outcomes, strict=True)]
     machine = report["machine"]
     about = f"{machine['cores']} cores, {machine['system']}, Python {machine['python']}; {report['seconds']} s in all"
-    path.write_text(
-        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>spojoin: report</title>"
-        f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head><body>"
-        f"<h1>Flights of 2013, joined and checked</h1>"
-        f"<p class='{'right' if is_proved(report['queries']) else 'wrong'}'>{escape(proved(report['queries']))}</p>"
-        f"<p>{escape(about)}</p>"
-        f"{_overview(report['queries'])}{''.join(sections)}</body></html>",
-        encoding="utf-8",
-    )
+    sentences = "".join(_sentence(*each) for each in said)
+    body = f"{sentences}<p>{escape(about)}</p>{_overview(report['queries'])}{''.join(sections)}"
+    page = html_page("Flights of 2013, joined and checked", body, style=_STYLE, script=get_plotlyjs())
+    path.write_text(page, encoding="utf-8")
+
+
+def _sentence(sentence: str, is_right: bool) -> str:
+    return f"<p class='{'right' if is_right else 'wrong'}'>{escape(sentence)}</p>"
 
 
 def is_proved(queries: Sequence[Mapping[str, Any]]) -> bool:
@@ -60,7 +57,7 @@ def is_proved(queries: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def proved(queries: Sequence[Mapping[str, Any]]) -> str:
-    """What the run has shown, in one sentence."""
+    """The outcome of the run in one sentence."""
     if not is_proved(queries):
         differ = ", ".join(query["name"] for query in queries if not query["is_exact"])
         return f"Not proved: {differ or 'no join'} of {_joins(len(queries))} are not what PySpark recomputed."
@@ -78,10 +75,10 @@ def _joins(count: int) -> str:
 
 
 def _overview(queries: Sequence[Mapping[str, Any]]) -> str:
-    heads = "".join(f"<th>{title}</th>" for title in ("query", *_COLUMNS.values(), "verdict"))
+    heads = "".join(f"<th>{title}</th>" for title in ("query", *COLUMNS.values(), "verdict"))
     rows = "".join(
         f"<tr><td>{escape(query['name'])}</td>"
-        + "".join(f"<td>{_text(query[name])}</td>" for name in _COLUMNS)
+        + "".join(f"<td>{escape(text_of(query[name]))}</td>" for name in COLUMNS)
         + f"<td>{_verdict(query)}</td></tr>"
         for query in queries
     )
@@ -107,11 +104,11 @@ def _section(query: Mapping[str, Any], outcome: QueryOutcome) -> str:
 
 
 def _plots(outcome: QueryOutcome) -> go.Figure:
-    """Tuples and matches out over time, and how latencies are distributed."""
-    marks = figures.timeline(outcome.trace)
+    """Plots of tuples and matches over time, and of the distribution of latencies."""
+    marks = timeline(outcome.trace)
     start = marks[0].produced_ms if marks else 0
     seconds = [(mark.produced_ms - start) / 1000 for mark in marks]
-    latencies, shares = figures.latency_curve(outcome.trace, outcome.full_speed_tuples)
+    latencies, shares = latency_curve(outcome.trace, outcome.full_speed_tuples)
     plot = make_subplots(1, 3, subplot_titles=("tuples out", "matches out", "latency: % of tuples not later"))
     plot.add_scatter(x=seconds, y=[mark.tuples for mark in marks], row=1, col=1)
     plot.add_scatter(x=seconds, y=[mark.matches for mark in marks], row=1, col=2)
@@ -130,7 +127,8 @@ def _services(query: Mapping[str, Any]) -> str:
     return f"<table><tr><th>service</th><th>CPU us a tuple</th><th>peak memory MiB</th></tr>{rows}</table>"
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A figure for people."""
     if isinstance(value, float):
         return f"{value:,.0f}" if value >= 100 else f"{value:g}"
-    return f"{value:,}" if isinstance(value, int) else escape(str(value if value is not None else "-"))
+    return f"{value:,}" if isinstance(value, int) else str(value if value is not None else "-")

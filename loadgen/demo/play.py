@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loadgen.demo import figures
-from loadgen.demo.follower import Follower, OutputMark, OutputTrace
+from loadgen.demo.follower import Follower, OutputMark, OutputTrace, latency, rate
 from loadgen.demo.jobs import Job, Tables, answered, answers_due, rows_until_full, split
 from loadgen.demo.screen import PlayProgress, Screen
 from loadgen.demo.stage import Stage
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from loadgen.load.feed import Feed
 
 REFRESH_S = 0.2
-#: This long without a result, with rows still due, is a failure.
+#: The play fails if rows are due and no result comes for this long.
 STALL_S = 60.0
 FLUSH_TIMEOUT_S = 30.0
-#: The paced part comes at this share of the measured rate, and no faster than Spark writes rows without haste; on a
-#: machine too busy for that its length is bounded all the same, in seconds.
+#: The paced part comes at this share of the measured rate, and no faster than Spark can easily write. The next values
+#: bound its rate and, on a busy machine, its length in seconds.
 PACED_SHARE = 0.5
 PACED_ROWS_PER_SECOND_MAX = 20_000.0
 PACED_S_MAX = 12.0
@@ -43,8 +42,8 @@ FOREVER_MS = 253_402_300_799_999
 class QueryOutcome:
     """The outcome of a query.
 
-    usage: by service; window_full_tuples: tuples until the windows are full; full_speed_tuples: tuples that came at
-    full speed, the others came paced; seconds: from the first row sent to the last result
+    usage: by service; window_full_tuples: tuples until the windows are full; full_speed_tuples: tuples sent at full
+    speed, before the paced ones; seconds: from the first row sent to the last result
     """
 
     job: Job
@@ -59,7 +58,7 @@ class QueryOutcome:
     def report(self) -> dict[str, Any]:
         """The query's entry in report.json."""
         verdict, trace = self.verdict.as_json(), self.trace
-        speed = figures.rate(trace, self.window_full_tuples, self.full_speed_tuples)
+        speed = rate(trace, self.window_full_tuples, self.full_speed_tuples)
         return {
             "name": self.query.name,
             "tuples": verdict["tuples"],
@@ -76,7 +75,7 @@ class QueryOutcome:
             "first_difference": verdict["first_difference"],
             "tuples_per_second": None if speed is None else round(speed, 1),
             "tuples_window_full": max(0, self.full_speed_tuples - self.window_full_tuples),
-            **figures.latency(trace, self.full_speed_tuples),
+            **latency(trace, self.full_speed_tuples),
             "latency_tuples": max(0, trace.last.tuples - self.full_speed_tuples),
             "seconds": round(self.seconds, 3),
             "messages": self.job.message,
@@ -155,12 +154,12 @@ class _Play:
         self.rows_before += total
         self.answerable += taking
         self.due = answers_due(self.tables, self.query, self.answerable, until_ms)
-        if self.query.order is Order.EVENT_TIME:
+        if self.query.order.by is Order.EVENT_TIME:
             self._beat(until_ms)
         self._drain(how)
 
     def _beat(self, until_ms: int) -> None:
-        """Promise that no input brings anything earlier from now on."""
+        """Send heartbeats: no input has any further row from before `until_ms`."""
         writer = self.stage.log.writer()
         try:
             for stream in self.query.inputs:
@@ -178,13 +177,13 @@ class _Play:
         kafka, message = Kafka(self.stage.servers.bootstrap), MessageFormat(self.job.message)
         targets = [Target(kafka, self.job.topic(stream), self.job.partitions, message) for stream in tables]
         sent = [*zip(tables.values(), targets, strict=True)]
-        by_time = self.query.order is Order.EVENT_TIME and rows_per_second is not None
+        by_time = self.query.order.by is Order.EVENT_TIME and rows_per_second is not None
         times = {stream.time for stream in self.query.inputs if by_time}
         pace = Pace(rows_per_second, time=times.pop() if len(times) == 1 else None)
         return feed_tables(self.stage.spark.result(), sent, pace)
 
     def _drain(self, how: str) -> None:
-        """Return when every row that takes a number has its result or its dead letter."""
+        """Wait until every row that takes a number has its result or its dead letter."""
         before, moved, due = -1, time.monotonic(), self.due
         while (out := self._out()) < due:
             self._show(how)
@@ -203,15 +202,15 @@ class _Play:
         return self.follower.trace.last.tuples + self.follower.trace.refused
 
     def _pace(self, rest: Tables, full_speed_tuples: int) -> float:
-        measured = figures.rate(self.follower.trace, 0, full_speed_tuples) or PACED_ROWS_PER_SECOND_MAX
+        measured = rate(self.follower.trace, 0, full_speed_tuples) or PACED_ROWS_PER_SECOND_MAX
         slowest: float = sum(table.num_rows for table in rest.values()) / PACED_S_MAX
         return max(slowest, min(PACED_SHARE * measured, PACED_ROWS_PER_SECOND_MAX))
 
     def _check(self) -> Verdict:
         from loadgen.check.checker import check  # noqa: PLC0415  (Spark is an extra)
-        from loadgen.check.publish import publish  # noqa: PLC0415
+        from loadgen.check.history import CheckPlan, CheckWay  # noqa: PLC0415
         from loadgen.check.reading import CheckedTopics  # noqa: PLC0415
-        from loadgen.check.whole import CheckPlan, CheckWay  # noqa: PLC0415
+        from loadgen.check.verdict import publish  # noqa: PLC0415
         from loadgen.load.spark import Kafka  # noqa: PLC0415
 
         topics = CheckedTopics(Kafka(self.stage.servers.bootstrap), self._topics)

@@ -1,4 +1,4 @@
-"""Live progress of the main job: a table on a terminal, a line every other second elsewhere."""
+"""Live progress of the main job: a table on a terminal, otherwise a line every two seconds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ RATE_S = 2.0
 class PlayProgress(NamedTuple):
     """One query's progress.
 
-    rows: sent so far; result_position: frames of which the results are out
-    filtered: of the rows, those that pass no filter, and so get no result
+    rows: sent so far; result_position: frames whose results are out
+    filtered: rows that pass no filter, so get no result
     """
 
     query: str
@@ -32,12 +32,12 @@ class PlayProgress(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Rows that wait for their result."""
+        """The number of rows that wait for their result."""
         return max(0, self.rows - self.filtered - self.tuples - self.refused)
 
 
 class Screen:
-    """Shows states by query; `note` prints what else happens."""
+    """Shows the progress of each query; `note` prints other events."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -48,7 +48,7 @@ class Screen:
         self._started = time.monotonic()
 
     def note(self, text: str) -> None:
-        """Say something in passing."""
+        """Print a message beside the progress."""
         self._console.print(f"[dim]{self._clock()}[/] {text}", highlight=False, soft_wrap=True)
 
     def show(self, state: PlayProgress) -> None:
@@ -77,7 +77,7 @@ class Screen:
         return f"{time.monotonic() - self._started:5.1f} s"
 
     def _rate(self, query: str, tuples: int) -> float:
-        """Tuples a second over the last moments."""
+        """Recent tuples per second."""
         now = time.monotonic()
         self._history = [(at, name, count) for at, name, count in self._history if now - at <= RATE_S]
         first = next((point for point in self._history if point[1] == query), (now, query, tuples))

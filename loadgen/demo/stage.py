@@ -1,4 +1,4 @@
-"""What the main job needs around it: a broker, a Redis and a Spark session, started at once and ended together."""
+"""The environment of the main job: a broker, a Redis and a Spark session, started and ended together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Stage:
-    """What runs. `spark` may still be starting."""
+    """The running parts. `spark` may still be starting."""
 
     servers: Servers
     log: KafkaLog
@@ -39,7 +39,7 @@ class Stage:
 
 @contextmanager
 def stage(say: Say) -> Iterator[Stage]:
-    """Start all; what takes long goes on in threads. Gone with the block."""
+    """Start all parts, the slow ones in threads; the end of the block ends them."""
     with ExitStack() as stack:
         children = stack.enter_context(Children())
         stack.enter_context(_temporary_files_in(children.scratch_folder("demo")))
@@ -56,7 +56,7 @@ def stage(say: Say) -> Iterator[Stage]:
 
 @contextmanager
 def _temporary_files_in(folder: Path) -> Iterator[None]:
-    """Staged rows and checkpoints go with `folder`, however this process ends."""
+    """Keep staged rows and checkpoints in `folder`, so that they are deleted with it."""
     before, tempfile.tempdir = tempfile.tempdir, str(folder)
     try:
         yield
@@ -73,10 +73,10 @@ def _start_spark(say: Say) -> SparkSession:
 
 
 def _end_spark(spark: Future[SparkSession], *, is_failure: bool) -> None:
-    """End Spark and wait for its Java process, which would outlive this one for a moment.
+    """End Spark and wait for its Java process, which would otherwise briefly outlive this one.
 
-    Its Java process ends with its standard input. After a failure nothing else is asked of it: it may be gone, and
-    threads that wait for it should give up silently.
+    The Java process ends when its standard input closes. After a failure only this is done: the process may be gone,
+    and threads that wait for it should give up silently.
     """
     if spark.cancel() or spark.exception() is not None:
         return

@@ -1,1 +1,1 @@
-"""A benchmark of stream inequality joins that anybody can implement: see SPEC.md."""
+"""A benchmark of stream inequality joins that other engines can implement: see README.md."""

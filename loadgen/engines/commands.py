@@ -1,6 +1,6 @@
 """`loadgen engines`: other engines side by side with this one on the same data, every total checked."""
 
-# A command's docstring is what --help shows, blank lines and all. Imports stand inside, so that help is quick.
+# --help prints a command's docstring with its blank lines. Commands import modules when they run, so help is quick.
 # ruff: noqa: PLC0415, D412, D413
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ engines_app = typer.Typer(
 def run(asked: EnginesOptions) -> None:
     """Measure engines side by side, check their totals, print ratios, and write report/benchmark.
 
-    An engine fills its window, then answers probes until its budget is over; the time of the last doubling of probes
-    counts. Totals are checked at every mark on the way. The exit status is 0 unless an engine's total is wrong.
+    An engine fills its window, then answers probes until its budget is over. The time of the last doubling of probes
+    counts. Every mark on the way checks the totals. The exit status is 0 unless an engine's total is wrong.
 
     Example, two engines on skewed data with a larger window:
 
@@ -46,7 +46,7 @@ def expect(
     variants: ExpectedVariants = "",
     probes: Annotated[int, typer.Option(help="The probes to count.", min=MARKS[1], max=MARKS[-1])] = MARKS[-1],
 ) -> None:
-    """Recount what must come out, by a plain scan, and write expected.json. All windows take an hour.
+    """Recount the expected totals by a plain scan, and write expected.json. All windows take an hour.
 
     Example:
 
@@ -65,13 +65,13 @@ def expect(
 
 @engines_app.command("lock")
 def lock() -> None:
-    """Fetch the Java engines' jars, and record their SHA-256 as those to expect.
+    """Fetch the Java engines' jars, and record their SHA-256 in the lock.
 
     Example:
 
         loadgen engines lock
     """
     with one_sentence(is_debug=False):
-        from loadgen.engines.adapters import jars
+        from loadgen.engines.adapters import java as jars
 
         jars.LOCK.write_text("\n".join(jars.lock_lines()) + "\n", encoding="utf-8")

@@ -23,13 +23,13 @@ def published() -> dict[str, Any]:
 
 
 def totals(asked: EngineWorkload) -> Sequence[int]:
-    """Matches of the first probes up to each of MARKS; those of a window that isn't published are counted now."""
+    """Matches of the first probes up to each of MARKS; counted now if the window isn't published."""
     found: Sequence[int] | None = published()["totals"].get(key(asked))
     return reference.totals(asked) if found is None else found
 
 
 def key(asked: EngineWorkload) -> str:
-    """Of a workload's totals, such as "q1-taxi-1000"."""
+    """The key of a workload's totals, for example "q1-taxi-1000"."""
     return f"{asked.name}-{asked.window}"
 
 
@@ -68,7 +68,7 @@ def _all(windows: Sequence[int], questions: Sequence[str], variants: Sequence[st
 
 
 def _laid_out(data: dict[str, dict[str, dict[str, str]]], counted: dict[str, list[int]]) -> str:
-    """As JSON with a line each workload, so that a changed number is one changed line."""
+    """JSON with one line per workload, so that a changed number changes one line."""
     lines = ",\n".join(f"    {json.dumps(name)}: {json.dumps(numbers)}" for name, numbers in counted.items())
     sums = "".join(
         f'  "{of}": {json.dumps(by_variant, indent=2).replace(chr(10), chr(10) + "  ")},\n'

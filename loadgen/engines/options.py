@@ -20,7 +20,7 @@ Windows = Annotated[list[int] | None, typer.Option(help="Tuples of a window; rep
 
 @dataclass(frozen=True, slots=True)
 class EnginesOptions:
-    """Those of `loadgen engines run`."""
+    """The options of `loadgen engines run`."""
 
     engines: Annotated[
         str, typer.Option(help="Some of them, with commas: spo,duckdb,esper. Default: all; fewer for q4 to q10.")

@@ -1,4 +1,4 @@
-"""What must come out: a plain scan of every window, which shares no code with any engine that is measured."""
+"""The expected totals: a plain scan of every window, which shares no code with the measured engines."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import TypeVar, cast
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
-from loadgen.engines.variants import I64, VARIANTS, Variant
+from loadgen.engines.variants import VARIANTS, Variant
 from loadgen.engines.workloads import MARKS, EngineWorkload
+from spojoin.arrays import I32, I64
 
-I32 = NDArray[np.int32]
 F = TypeVar("F", bound=Callable[..., object])
 
 #: Stored tuples that a group of probes is compared with before the next are loaded; two columns of them are 16 KiB.
@@ -21,23 +20,23 @@ STORED, PROBES = 2_048, 256
 
 
 def _compiled(function: F) -> F:
-    """Compile what Python calls."""
+    """Compile a function that Python calls."""
     return cast("F", numba.njit(cache=True)(function))
 
 
 def _compiled_helper(function: F) -> F:
-    """Compile what kernels call."""
+    """Compile a function that kernels call."""
     return cast("F", numba.njit(function))
 
 
 def totals(workload: EngineWorkload, probes: int = MARKS[-1]) -> list[int]:
-    """What the first probes up to each of MARKS that is at most `probes` add up to."""
+    """The totals of the first probes up to each of MARKS that is at most `probes`."""
     marks = [mark for mark in MARKS if mark <= probes]
     return [int(total) for total in np.cumsum(counts(workload, marks[-1]))[np.array(marks) - 1]]
 
 
 def counts(workload: EngineWorkload, probes: int) -> I64:
-    """What each of the first probes counts for; its matches in all directions in q1 to q3: int64 (probes,)."""
+    """Each of the first probes' share of the total, in q1 to q3 its matches in all directions: int64 (probes,)."""
     if workload.question.asks:
         return _ASKED[workload.question.name](workload, probes)
     a, b = _columns(workload, probes, "ab")
@@ -61,13 +60,13 @@ def counts(workload: EngineWorkload, probes: int) -> I64:
 
 
 def _columns(workload: EngineWorkload, probes: int, names: str) -> tuple[I32, ...]:
-    """Those of the fill and the first probes. All fit 32 bits, and a register holds twice as many of those."""
+    """The columns of the fill and the first probes. All values fit 32 bits, which let a register hold twice as many."""
     return tuple(workload.columns[name][: workload.fill + probes].astype(np.int32) for name in names)
 
 
 @lru_cache(maxsize=len(VARIANTS))
 def _partners(variant: Variant, window: int, probes: int, shift: tuple[int, int]) -> I64:
-    """How many of the last `window` rows are larger in a and smaller in b by more than `shift`, of each probe."""
+    """For each probe, the number of its last `window` rows that are larger in a and smaller in b by over `shift`."""
     a, b = (column.astype(np.int32) for column in variant.columns(window + probes))
     found, upper = np.zeros(probes, np.int64), np.arange(window, window + probes, dtype=np.int64)
     _dominated(-a[window:] - shift[0], -b[window:] + shift[1], -a, -b, upper, window, found)
@@ -128,10 +127,10 @@ _ASKED: Mapping[str, Callable[[EngineWorkload, int], I64]] = {
 
 @_compiled
 def _sums(begin: I32, end: I32, stored: tuple[I32, I32, I32, I32], window: int, found: I64) -> None:
-    """Add to found (m,) the c of those of its last `window` rows with the same k that overlap its [begin, end).
+    """Add to found (m,) the c of its last `window` rows with the same k that overlap its [begin, end).
 
-    stored: where rows begin and end, their c and k. They begin below its end and end above its begin; all that is
-    compared are these two, so that any two columns may stand for them, as they do where rows dominate others.
+    stored: the rows' begins, ends, c and k. A row overlaps if it begins below the probe's end and ends above its begin.
+    Two other columns may stand for begin and end, as they do if rows dominate others.
     """
     fill, (begins, ends, c, k) = len(begin) - len(found), stored
     for first in range(0, len(found), PROBES):
@@ -167,7 +166,7 @@ def _newest(a: I32, c: I32, k: I32, window_and_rise: tuple[int, int], found: I64
 
 @_compiled
 def _dominated(x: I32, y: I32, stored_x: I32, stored_y: I32, upper: I64, window: int, found: I64) -> None:
-    """Add to found (m,) how many of stored[upper - window : upper] have a smaller x and a larger y than probe (m,)."""
+    """Add to found (m,) the number of stored[upper - window : upper] with smaller x and larger y than probe (m,)."""
     for first in range(0, len(found), PROBES):
         last = min(first + PROBES, len(found))
         for at in range(upper[first] - window, upper[last - 1], STORED):
@@ -187,7 +186,7 @@ def _smaller_and_larger(stored_x: I32, stored_y: I32, x: np.int32, y: np.int32) 
 
 @_compiled
 def _near(a: I32, b: I32, window: int, band: tuple[int, int], found: I64) -> None:
-    """Add to found (m,) how many of its last `window` rows each of the last m rows is nearer to than the widths."""
+    """Add to found (m,), for each of the last m rows, the number of its last `window` rows within the widths."""
     fill = len(a) - len(found)
     for first in range(0, len(found), PROBES):
         last = min(first + PROBES, len(found))

@@ -1,4 +1,4 @@
-"""The engines side by side: for a terminal, as one HTML page, and as CSV."""
+"""The comparison of engines for a terminal, as an HTML page, and as CSV."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from loadgen.bench.pages import facts, html_page, number
 from loadgen.engines.runner import EngineOutcome
 from loadgen.engines.variants import VARIANTS
 from loadgen.engines.workloads import QUESTIONS
@@ -19,23 +20,19 @@ HEADINGS = (
     "question", "variant", "window", "engine", "version", "processor_us_a_tuple", "ratio", "tuples_per_second",
     "probes_checked", "matches", "fill_s", "peak_rss_mib", "message",
 )  # fmt: skip
-#: The engine by which all others are divided, where it was run.
+#: The engine by whose figure the others are divided, if it was run.
 BASE = DEFAULT_METHOD
-#: An engine that reached fewer probes was cold: its figure has a tilde.
+#: An engine that reached fewer probes wasn't warm; its figure gets a tilde.
 WARM_PROBES = 1_024
-#: Colours of a terminal.
+#: Colour markup of terminals.
 _MARKUP = re.compile(r"\[/?(?:red)?\]")
 #: Characters of a message's first words that a table's cell shows.
 KIND_MAX = 12
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
-table { border-collapse: collapse } td, th { padding: .25rem .9rem .25rem 0; text-align: right; vertical-align: top }
-td:first-child, th:first-child, .no td { text-align: left } tr { border-bottom: 1px solid #ddd } .no { color: #b00020 }
-"""
+PAGE = "benchmark.html"
 
 
 def ratios(outcomes: Sequence[EngineOutcome]) -> dict[tuple[str, str, int], float]:
-    """By (engine, workload, window): its processor time a tuple, divided by BASE's."""
+    """By (engine, workload, window): the processor time per tuple, divided by BASE's."""
     own = {(o.workload, o.window): o.cpu_us for o in outcomes if o.engine == BASE}
     return {
         (o.engine, o.workload, o.window): o.cpu_us / base
@@ -45,7 +42,7 @@ def ratios(outcomes: Sequence[EngineOutcome]) -> dict[tuple[str, str, int], floa
 
 
 def tables(outcomes: Sequence[EngineOutcome]) -> Iterator[Table | str]:
-    """A table each question and window, with what was refused beneath."""
+    """A table for each question and window, followed by the refusals."""
     times = ratios(outcomes)
     for question, window in dict.fromkeys((o.workload.partition("-")[0], o.window) for o in outcomes):
         rows = [o for o in outcomes if o.window == window and o.workload.startswith(f"{question}-")]
@@ -63,7 +60,7 @@ def tables(outcomes: Sequence[EngineOutcome]) -> Iterator[Table | str]:
 
 
 def write(outcomes: Sequence[EngineOutcome], about: Mapping[str, object], folder: Path) -> Path:
-    """Write benchmark.html, .csv and .md into a folder, which is created if needed; the page's path."""
+    """Write benchmark.html, .csv and .md into a folder, which is created if needed; returns the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = list(_rows(outcomes))
     with (folder / "benchmark.csv").open("w", newline="", encoding="utf-8") as file:
@@ -71,13 +68,13 @@ def write(outcomes: Sequence[EngineOutcome], about: Mapping[str, object], folder
         writer.writerow(HEADINGS)
         writer.writerows(rows)
     (folder / "benchmark.md").write_text("\n".join(_markdown(outcomes)), encoding="utf-8")
-    path = folder / "benchmark.html"
+    path = folder / PAGE
     path.write_text(_page(rows, about), encoding="utf-8")
     return path
 
 
 def _markdown(outcomes: Sequence[EngineOutcome]) -> Iterator[str]:
-    """A table each window, a column each workload, as README.md has them."""
+    """A table for each window with a column for each workload, as in README.md."""
     times = ratios(outcomes)
     for window in dict.fromkeys(o.window for o in outcomes):
         found = {(o.engine, o.workload): o for o in outcomes if o.window == window}
@@ -139,7 +136,6 @@ def _rows(outcomes: Sequence[EngineOutcome]) -> Iterator[tuple[object, ...]]:
 
 
 def _page(rows: Sequence[tuple[object, ...]], about: Mapping[str, object]) -> str:
-    facts = "; ".join(f"{name.replace('_', ' ')} {value}" for name, value in about.items())
     heads = "".join(f"<th>{escape(head.replace('_', ' '))}</th>" for head in HEADINGS[3:-1])
     parts = []
     for key in dict.fromkeys(row[:3] for row in rows):
@@ -150,21 +146,13 @@ def _page(rows: Sequence[tuple[object, ...]], about: Mapping[str, object]) -> st
             f"<p>{escape(QUESTIONS[str(question)].about)}; {escape(VARIANTS[str(variant)].about)}</p>"
             f"<table><tr>{heads}</tr>{lines}</table>"
         )
-    return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Stream joins side by side</title>"
-        f"<style>{_STYLE}</style></head><body><h1>Stream joins side by side</h1><p>{escape(facts)}</p>"
-        f"<p>Every figure's totals equal the published ones. <a href='benchmark.csv'>benchmark.csv</a></p>"
-        f"{''.join(parts)}</body></html>"
-    )
+    said = "Every figure's totals equal the published ones."
+    body = f"<p>{facts(about)}</p><p>{said} <a href='benchmark.csv'>benchmark.csv</a></p>{''.join(parts)}"
+    return html_page("Stream joins side by side", body, style=".wrong td { text-align: left }")
 
 
 def _line(row: tuple[object, ...]) -> str:
     if row[-1]:
-        return f"<tr class='no'><td>{row[3]}</td><td>{row[4]}</td><td colspan='7'>{escape(str(row[-1]))}</td></tr>"
+        return f"<tr class='wrong'><td>{row[3]}</td><td>{row[4]}</td><td colspan='7'>{escape(str(row[-1]))}</td></tr>"
     cells = (f"{cell:,}" if isinstance(cell, int | float) else escape(str(cell)) for cell in row[3:-1])
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-
-
-def number(value: float) -> str:
-    """Three significant digits, more for large numbers."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Runs an engine as a process of its own on some processors, for as long as its budget lasts, and checks its totals."""
+"""Runs an engine as a separate process on some processors until its budget is spent, and checks its totals."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from typing import Any
 
 from loadgen.engines import expected
 from loadgen.engines.adapters import apart, java
-from loadgen.engines.adapters.job import write_job
+from loadgen.engines.adapters.engine import write_job
 from loadgen.engines.worker import PACKAGES
 from loadgen.engines.workloads import MARKS, EngineWorkload
+from loadgen.papers.methods.catalog import METHODS
 from spojoin.errors import ConfigurationError
 from spojoin.local.usage import usage_of
-from spojoin.published.methods.catalog import METHODS
 
 #: All engines, in the table's order.
 ENGINES = (*METHODS, *PACKAGES, *apart.APART, *java.PROGRAMS)
-#: How often a silent process's memory is read.
+#: The interval at which a silent process's memory is read.
 LOOK_S = 0.2
 #: An engine that has not reached two marks within its budget may run this many times as long.
 PATIENCE = 4
@@ -35,7 +35,7 @@ PATIENCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The first `probes` had `total` matches, after s seconds and cpu_s seconds of processor time."""
+    """The first `probes` probes had `total` matches, after s seconds and cpu_s seconds of processor time."""
 
     probes: int
     total: int
@@ -45,7 +45,7 @@ class Mark:
 
 @dataclass(slots=True)
 class EngineOutcome:
-    """What an engine did with a workload. message: why it has no figure, in its own words where it refused."""
+    """An engine's outcome on a workload. message: the reason for a missing figure, or the engine's own refusal."""
 
     engine: str
     workload: str
@@ -58,12 +58,12 @@ class EngineOutcome:
 
     @property
     def measured(self) -> tuple[Mark, Mark] | None:
-        """The last two marks: what came before the first of them was for warming up."""
+        """The last two marks; the probes before them were for warming up."""
         return None if len(self.marks) < 2 or self.message else (self.marks[-2], self.marks[-1])
 
     @property
     def cpu_us(self) -> float | None:
-        """Processor time of a tuple, in microseconds."""
+        """Processor time per tuple, in microseconds."""
         if self.measured is None:
             return None
         before, last = self.measured
@@ -71,7 +71,7 @@ class EngineOutcome:
 
     @property
     def tuples_per_second(self) -> float | None:
-        """By the clock on the wall."""
+        """The rate by wall-clock time."""
         if self.measured is None:
             return None
         before, last = self.measured
@@ -80,7 +80,7 @@ class EngineOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """budget_s: for probes, by the clock; fill_s: until the window is full, starting included; cpus: to run on."""
+    """budget_s: wall time for probes; fill_s: until the window is full, including the start; cpus: to run on."""
 
     budget_s: float
     fill_s: float
@@ -97,7 +97,7 @@ class Runner:
         self._totals: dict[str, Mapping[int, int]] = {}
 
     def run(self, engine: str, workload: EngineWorkload) -> EngineOutcome:
-        """Measure one engine on one workload. Anything that goes wrong with it is recorded in the outcome."""
+        """Measure one engine on one workload. Its failures are recorded in the outcome."""
         outcome = EngineOutcome(engine, workload.name, workload.window)
         try:
             command = self._command(engine, workload)
@@ -137,7 +137,7 @@ class Runner:
                 process.kill()
 
     def _hear(self, line: Mapping[str, Any], outcome: EngineOutcome, deadline: _Deadline, began: float) -> None:
-        """Take note of what a process says, and until when it may go on."""
+        """Record a process's message and update its deadline."""
         if "refused" in line:
             outcome.message = f"refuses: {line['refused']}"
         elif "filled" in line:
@@ -149,7 +149,7 @@ class Runner:
                 deadline.at = began + outcome.fill_s + self._limits.budget_s
 
     def _why(self, process: subprocess.Popen[bytes], outcome: EngineOutcome) -> str:
-        """Why there is no figure, where time is the reason, or memory."""
+        """The reason for a missing figure, if it is time or memory."""
         if len(outcome.marks) >= 2:
             return ""
         status = process.poll()
@@ -166,7 +166,7 @@ class Runner:
         name = expected.key(workload)
         if name not in self._totals:
             self._totals[name] = dict(zip(MARKS, expected.totals(workload), strict=False))
-        # What goes beyond the published totals can't be checked, so it doesn't count.
+        # Marks beyond the published totals can't be checked, so they don't count.
         outcome.marks = [mark for mark in outcome.marks if mark.probes in self._totals[name]]
         for mark in outcome.marks:
             wanted = self._totals[name][mark.probes]
@@ -176,7 +176,7 @@ class Runner:
 
 
 def _check_times(outcome: EngineOutcome) -> None:
-    """Where starting a job takes longer than its probes do, more of them may take no longer than fewer."""
+    """Drop times that don't grow: if starting a job outweighs its probes, more probes may seem no slower."""
     if outcome.measured is None:
         return
     before, last = outcome.measured
@@ -193,7 +193,7 @@ class _Deadline:
 
 @contextlib.contextmanager
 def _pinned(cpus: frozenset[int]) -> Iterator[None]:
-    """What is started within runs on these processors."""
+    """Processes started within the block run on these processors."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     try:
@@ -205,7 +205,7 @@ def _pinned(cpus: frozenset[int]) -> Iterator[None]:
 def _lines(
     process: subprocess.Popen[bytes], outcome: EngineOutcome, deadline: _Deadline
 ) -> Iterator[Mapping[str, Any]]:
-    """What a process says, as it says it, until it ends or its time is up. Lines of other things are left out."""
+    """A process's messages as they come, until it ends or its time is up; other output is skipped."""
     assert process.stdout is not None, "it was started with a pipe"
     os.set_blocking(process.stdout.fileno(), False)
     waiting, rest = selectors.DefaultSelector(), b""
@@ -228,7 +228,7 @@ def _lines(
 
 
 def _last_words(said: str) -> str:
-    """The last line that an engine printed, which says what went wrong."""
+    """The last line that an engine printed, which gives the reason of a failure."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     telling = [line for line in lines if "Error" in line or "Exception" in line]
     return f"failed: {(telling or lines or ['it said nothing'])[-1]}"

@@ -1,6 +1,6 @@
-"""The data: six ways to draw integer columns, as SPEC.md defines them, in arithmetic of 64-bit integers alone.
+"""The data: six ways to draw integer columns, defined by README.md, with 64-bit integer arithmetic only.
 
-A row depends on its variant and its position only, so that any part can be made without the rest.
+A row depends only on its variant and its position, so any part can be made without the rest.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from spojoin.arrays import I64, U64
 
 #: SplitMix64's constants (Steele, Lea, Flood, OOPSLA 2014).
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-#: Draws that belong to a row.
+#: The number of draws per row.
 DRAWS = np.uint64(8)
-#: The least sum of four pieces of 16 bits is 0, the mean is this.
+#: The mean sum of four pieces of 16 bits; the least is 0.
 NORMAL_MEAN = 131_070
 ZIPF_KEYS = 10_000
 #: A sum of c over 262,144 probes of a window of 1,000,000 has 49 bits: doubles hold it exactly.
@@ -53,12 +51,12 @@ Rows = Callable[[Draws, I64], tuple[I64, I64]]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way to draw a and b; c and k are drawn alike in all.
+    """A way to draw a and b; c and k are drawn alike in all variants.
 
     number: of its seed
     band: the widths of q2 in a and b, such that few pairs match
-    shift: how much more than smaller and larger a and b must be in q4 and q5, such that many rows have no partner
-    rise: the same of a in q7
+    shift: by how much a must be smaller and b larger in q4 and q5, such that many rows have no partner
+    rise: the same for a in q7
     near, longest: the width of q9 in a, and the longest interval of q10, such that a row has few partners
     """
 
@@ -73,24 +71,24 @@ class Variant:
     rows: Rows
 
     def columns(self, rows: int, first: int = 0) -> tuple[I64, I64]:
-        """A and b of the rows from `first` on, int64 (rows,) each."""
+        """Columns a and b of the rows from `first` on, int64 (rows,) each."""
         return self.rows(Draws(self.number), np.arange(first, first + rows, dtype=np.int64))
 
     def further(self, rows: int, first: int = 0) -> tuple[I64, I64]:
-        """C and k of the same rows: values of 10 bits, and keys of 2."""
+        """Columns c and k of the same rows: values of 10 bits, and keys of 2."""
         draws, at = Draws(self.number), np.arange(first, first + rows, dtype=np.int64)
         return _top(draws(at, 3), VALUE_BITS), _top(draws(at, 4), KEY_BITS)
 
     def ends(self, a: I64, c: I64) -> I64:
-        """Where intervals end that begin with a, behind their last point; c says how long they are."""
+        """The exclusive ends of intervals that begin at a; c determines their lengths."""
         return a + 1 + (c * self.longest >> VALUE_BITS)
 
     def sha256(self, rows: int) -> str:
-        """Of the first rows in canonical form: a and b of each in turn, 8 bytes each, little endian."""
+        """The SHA-256 of the first rows: a and b of each row in turn, 8 bytes each, little endian."""
         return _sha256(self.columns(rows))
 
     def sha256_further(self, rows: int) -> str:
-        """The same of c and k."""
+        """The same for c and k."""
         return _sha256(self.further(rows))
 
 

@@ -1,4 +1,4 @@
-"""A process that measures one engine that runs in Python, and prints how far it came: see README.md, "An engine"."""
+"""A process that measures one Python engine and prints its progress: see README.md, "An engine"."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from loadgen.engines.adapters.engine import PythonEngine, pieces
 from loadgen.engines.adapters.spojoin import SpoJoin
 from loadgen.engines.workloads import MARKS, EngineWorkload, workload
+from loadgen.papers.methods.catalog import METHODS
 from spojoin.errors import SpoJoinError
-from spojoin.published.methods.catalog import METHODS
 
-#: Rows handed over at once.
+#: The number of rows handed over at once.
 ROWS = 8_192
-#: A small run of everything first, which compiles what must be compiled.
+#: The size of a small first run, which compiles code.
 WARM_WINDOW, WARM_PROBES = 100, 512
-#: Adapters that need a package of their own are imported when they are asked for.
+#: Adapters that need further packages are imported on demand.
 PACKAGES = {
     "duckdb": ("loadgen.engines.adapters.duckdb", "DuckDB"),
     "polars": ("loadgen.engines.adapters.polars", "Polars"),
@@ -26,7 +26,7 @@ PACKAGES = {
 
 
 def make(name: str) -> Callable[[EngineWorkload], PythonEngine]:
-    """What makes an engine for a workload. Raises ModuleNotFoundError where its package is missing."""
+    """The factory of an engine. Raises ModuleNotFoundError if its package is missing."""
     if name in METHODS:
         return lambda asked: SpoJoin(asked, name)
     module, made = PACKAGES[name]
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> None:
 
 
 def measure(engine: PythonEngine, marks: tuple[int, ...], say: Callable[[dict[str, object]], None]) -> None:
-    """Fill the window, then probe from mark to mark, and say what was found."""
+    """Fill the window, then probe from mark to mark, and report the totals."""
     fill = engine.workload.fill
     for first, last in pieces(0, fill, ROWS):
         engine.fill(first, last)

@@ -1,17 +1,65 @@
-"""The questions asked of the data, and what an engine needs to know of them."""
+"""The workloads. Questions differ in the state that a probe's partners give, and in its share of the total."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadgen.engines.answers import Counted, Gathered, ProbeAnswer
-from loadgen.engines.variants import I64, VARIANTS, Variant
+from loadgen.engines.variants import VARIANTS, Variant
+from spojoin.arrays import I64
+
+
+class Gathered(Enum):
+    """The state of a probe, as SQL over its partners s; 0 without partners."""
+
+    COUNT = "count(*)"
+    SUM = "sum(s.c)"
+    #: The newest partner's number, plus one.
+    LATEST = "max(s.seq) + 1"
+    #: A row for each partner; the state is the sum of their c.
+    LIST = "s.c"
+
+
+class Counted(Enum):
+    """A probe's share of the total."""
+
+    #: The state itself.
+    STATE = "state"
+    #: At least one: an outer join's rows.
+    ROWS = "rows"
+    #: One if the state is below a bound.
+    BELOW = "below"
+    #: c of the row with this number, less one.
+    VALUE = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer:
+    """below: the bound of BELOW; 0 if there is none."""
+
+    gathered: Gathered
+    counted: Counted
+    below: int = 0
+
+    def gather(self, states: I64, probes: I64, values: I64) -> None:
+        """Add values (m,) of partners to the states (n,) at the positions `probes` (m,)."""
+        (np.maximum if self.gathered is Gathered.LATEST else np.add).at(states, probes, values)
+
+    def total(self, states: I64, c: I64 | None = None) -> int:
+        """The total of probes with these states, int64 (n,); c: of all rows, if values count."""
+        if self.counted is Counted.VALUE:
+            assert c is not None, "questions whose values count read c"
+            return int(c[states[states > 0] - 1].sum())
+        if self.counted is Counted.BELOW:
+            return int(np.count_nonzero(states < self.below))
+        return int((np.maximum(states, 1) if self.counted is Counted.ROWS else states).sum())
+
 
 #: Probes after which totals are published: 16, 32, ... 262,144.
 MARKS = tuple(16 << k for k in range(15))
@@ -26,8 +74,8 @@ class Probing:
     """One probe stream against the window of one stored stream.
 
     probes, stored: parity of the row numbers that belong to the stream; None: all rows
-    conditions: comparisons of p, the probe, and s, what is stored, as any SQL reads them; all must hold
-    times: what a match counts for
+    conditions: comparisons in SQL of the probe p and a stored row s; all must hold
+    times: the number of times that a match counts
     """
 
     probes: int | None
@@ -38,16 +86,16 @@ class Probing:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query. The workload's numbers stand in braces in its texts.
+    """A query. Its texts name the workload's numbers in braces.
 
     sql: the statement as spojoin reads it, over streams l and r, or over rows
-    is_self: one stream with itself; else rows with even numbers are l, those with odd ones r
-    columns: what it reads of a row
-    conditions: of the probe p and a stored row s, where each row, as l, gets one answer about those before it
-    gathered, counted: what a probe's partners come to
+    is_self: whether one stream joins itself; otherwise rows with even numbers are l, and rows with odd numbers r
+    columns: the columns that it reads
+    conditions: of the probe p and a stored row s, if each row, as l, gets one answer about the rows before it
+    gathered, counted: the way in which a probe's partners add to the total
     is_narrow: a band or an equality leaves few candidates of a window
-    key, overlap: where the conditions are that two intervals overlap: the column that must be equal, if one must, and
-        where the intervals of p and s begin and end, behind their last points
+    key, overlap: if the conditions are that two intervals overlap: the column that must be equal, if any, and the
+    beginnings and exclusive ends of the intervals of p and s
     """
 
     name: str
@@ -69,7 +117,7 @@ class Question:
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """Those whose totals are published: partners that are listed would be a thousand and more in the largest."""
+        """The windows whose totals are published; not the largest if pairs are listed, which would be too many."""
         return WINDOWS[:-1] if self.gathered is Gathered.LIST else WINDOWS
 
 
@@ -81,19 +129,14 @@ _NEAR = ("p.k = s.k", "s.a > p.a - {near}", "s.a < p.a + {near}")
 _OVERLAPPING = ("p.a < s.e", "p.e > s.a")
 
 
-def _on(conditions: tuple[str, ...]) -> str:
-    """As ON of l and r."""
-    return " AND ".join(conditions).replace("p.", "l.").replace("s.", "r.")
-
-
 def _asking(name: str, about: str, sql: str, conditions: tuple[str, ...], **more: Any) -> Question:  # noqa: ANN401
-    on = _on(conditions)
+    on = " AND ".join(conditions).replace("p.", "l.").replace("s.", "r.")
     shown = on.replace("{", "").replace("}", "")
     return Question(name, f"{about}: {shown}", sql.replace("<on>", on), conditions=conditions, **more)
 
 
 def _listing(name: str, how: str, conditions: tuple[str, ...], key: str, overlap: tuple[str, ...]) -> Question:
-    """Rows of intervals that overlap; key, overlap: as of `Question`."""
+    """A question about overlapping intervals; key, overlap: as in `Question`."""
     return _asking(
         name,
         f"rows, listed, of a left join {how}",
@@ -121,9 +164,7 @@ _ALL = (
         is_narrow=True,
     ),
     Question(
-        "q3",
-        "self join: l.a < r.a AND l.b > r.b",
-        "SELECT * FROM rows AS l JOIN rows AS r ON l.a < r.a AND l.b > r.b",
+        "q3", "self join: l.a < r.a AND l.b > r.b", "SELECT * FROM rows AS l JOIN rows AS r ON l.a < r.a AND l.b > r.b"
     ),
     _asking(
         "q4",
@@ -180,7 +221,7 @@ class EngineWorkload:
 
     @property
     def name(self) -> str:
-        """Such as "q1-taxi"."""
+        """A name of the form "q1-taxi"."""
         return f"{self.question.name}-{self.variant.name}"
 
     @property
@@ -190,18 +231,18 @@ class EngineWorkload:
 
     @property
     def few(self) -> int:
-        """q8 gives the rows with fewer partners."""
+        """q8 gives the rows with fewer partners than this."""
         return max(1, self.window // FEW_OF)
 
     @property
     def answer(self) -> ProbeAnswer:
-        """What a probe's partners come to."""
+        """The way in which a probe's partners add to the total."""
         below = {"q4": 1, "q8": self.few}.get(self.question.name, 0)
         return ProbeAnswer(self.question.gathered, self.question.counted, below)
 
     @cached_property
     def columns(self) -> Mapping[str, I64]:
-        """What the question reads of the fill and of all probes up to the last mark."""
+        """The question's columns of the fill and of all probes up to the last mark."""
         rows = self.fill + MARKS[-1]
         drawn = dict(zip("ab", self.variant.columns(rows), strict=True))
         if not drawn.keys() >= set(self.question.columns):
@@ -215,7 +256,7 @@ class EngineWorkload:
 
     @property
     def overlap(self) -> tuple[str, ...]:
-        """As of the question."""
+        """The question's `overlap`."""
         return tuple(map(self._filled, self.question.overlap))
 
     def _filled(self, text: str) -> str:
@@ -242,10 +283,10 @@ class EngineWorkload:
 
 
 def workload(question: str, variant: str, window: int) -> EngineWorkload:
-    """By names. Raises KeyError."""
+    """The workload with these names. Raises KeyError."""
     return EngineWorkload(QUESTIONS[question], VARIANTS[variant], window)
 
 
 def of_stream(rows: NDArray[np.int64], parity: int | None, first: int = 0) -> NDArray[np.int64]:
-    """Those of the rows, numbered from `first`, that belong to a stream."""
+    """The rows, numbered from `first`, that belong to a stream."""
     return rows if parity is None else rows[(parity - first) % 2 :: 2]

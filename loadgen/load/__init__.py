@@ -1,1 +1,1 @@
-"""Rows: data sets, and how they come into a query's input topics."""
+"""Data sets, and ways to send them into a query's input topics."""

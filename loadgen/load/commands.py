@@ -1,6 +1,6 @@
 """`loadgen produce`, `loadgen ramp` and `loadgen workloads`."""
 
-# A command's docstring is what --help shows, blank lines and all. Imports stand inside, so that help is quick.
+# --help prints a command's docstring with its blank lines. Commands import modules when they run, so help is quick.
 # ruff: noqa: PLC0415, D412, D413
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spojoin.cli.options import with_options
 
 @dataclass(frozen=True, slots=True)
 class ProduceOptions:
-    """Those of `loadgen produce`."""
+    """The options of `loadgen produce`."""
 
     file: options.File = None
     workload: options.Workload = None
@@ -37,11 +37,11 @@ class ProduceOptions:
 
 @with_options
 def produce(asked: ProduceOptions) -> None:
-    """Send rows at a rate, by an open loop: a row goes out when it is due, however late the results are.
+    """Send rows at a rate, by an open loop: a row goes out when it is due, even if results are late.
 
     Each message carries the moment at which it was due as its Kafka timestamp, so that latency is honest under
-    overload. The same seed gives the same rows, which a checksum confirms. If the load generator itself can't hold the
-    rate, it says so.
+    overload. The same seed gives the same rows, which a checksum confirms. The load generator warns if it can't hold
+    the rate itself.
 
     Examples:
 
@@ -66,7 +66,7 @@ def produce(asked: ProduceOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RampOptions:
-    """Those of `loadgen ramp`."""
+    """The options of `loadgen ramp`."""
 
     file: options.File = None
     workload: options.Workload = None
@@ -84,10 +84,10 @@ class RampOptions:
 def ramp(asked: RampOptions) -> None:
     """Find the highest rate that holds, and draw latency by throughput.
 
-    A rate holds if the lag is flat and p99, from the moment at which a row was due to its result in hand, stays within
-    its bound. First the window is filled. Then rates go up by halves until one doesn't hold, and the search closes in
-    on the limit. The services must be at rest, and in event-time order their topics must hold no later rows (or set
-    rows.first). Exit status 0 if a rate holds.
+    A rate holds if the lag is flat and p99 stays within its bound; latency runs from the moment at which a row is due
+    to its result in hand. The command first fills the window. Then it raises the rate by halves until one doesn't hold,
+    and closes in on the limit. The services must be at rest, and in event-time order their topics must hold no later
+    rows (or set rows.first). The exit status is 0 if a rate holds.
 
     Examples:
 
@@ -104,16 +104,14 @@ def ramp(asked: RampOptions) -> None:
         if asked.schema:
             typer.echo(example(RampFile, workload="q3"), nl=False)
             return
-        from loadgen.load.ramp.session import climb
+        from loadgen.load.ramp.session import run_ramp
 
         given = {name: getattr(asked, name) for name in ("workload", "start", "max", "p99_ms", "local")}
-        raise typer.Exit(climb(read(RampFile, asked.file, given)))
+        raise typer.Exit(run_ramp(read(RampFile, asked.file, given)))
 
 
-def list_workloads(
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
-) -> None:
-    """What can be sent: the load's workloads with their queries, and the feed's data sets.
+def list_workloads(as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False) -> None:
+    """List the load's workloads with their queries, and the feed's data sets.
 
     Example:
 

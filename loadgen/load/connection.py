@@ -1,4 +1,4 @@
-"""How the load generator reaches Kafka: a broker and client properties, from options or the services' environment."""
+"""The load generator's connection to Kafka: broker and client properties, from options or services' variables."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Connection:
 def connection(
     bootstrap: str | None, properties: Mapping[str, str], environment: Mapping[str, str] = os.environ
 ) -> Connection:
-    """As given, and otherwise from the variables that the services read; `properties` win over those there.
+    """The given connection, or that of the services' environment variables; `properties` take precedence.
 
     Raises ConfigurationError.
     """
@@ -99,7 +99,7 @@ _CREDENTIALS = ("sasl.username", "sasl.password")
 
 
 def java_properties(properties: Mapping[str, object]) -> dict[str, str]:
-    """The properties of the same connection for Spark's Kafka client, which is Java's.
+    """The same properties for Spark's Kafka client, which is a Java client.
 
     Raises ConfigurationError for a property that has no counterpart.
     """

@@ -1,11 +1,11 @@
 """The PySpark Structured Streaming feed: files, tables and generated rows into Kafka input topics.
 
 Order: a row's place within its Kafka partition is its place in the source. Each micro-batch reads one file of a source
-(or one slice of the rate source) in one task, and a task hands its rows to one Kafka producer in order, which keeps
-them so.
+(or one slice of the rate source) in one task, and a task hands its rows in order to one Kafka producer, which keeps the
+order.
 
-Delivery: Spark's Kafka sink writes each row once on a healthy run, and again after a task or the whole feed was
-retried: it is at least once, never less. The join then sees such a row as one more input row, and so does the checker.
+Delivery: Spark's Kafka sink writes each row once on a healthy run, and again if a task or the whole feed is retried:
+delivery is at least once. Both the join and the checker treat such a row as one more input row.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ __all__ = [
 ]
 
 PARTITION = "_partition"
-#: Rows of a staged file when the feed runs as fast as possible: large enough that a micro-batch's cost doesn't show.
+#: Rows of a staged file when the feed runs as fast as possible: large enough that a micro-batch's cost is negligible.
 FILE_ROWS = 65_536
-#: Micro-batches a second of a paced replay: with fewer of them rows come in bursts and queue behind each other.
+#: Micro-batches a second of a paced replay: with fewer, rows come in bursts and queue.
 PACED_BATCHES_PER_SECOND = 8.0
 #: Kafka's default is to send at once, which makes requests of a few rows each.
 _PRODUCER = {"kafka.linger.ms": "5", "kafka.batch.size": str(1 << 18)}
@@ -62,10 +62,10 @@ _MESSAGE = StructType([StructField("partition", IntegerType()), StructField("val
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a table is replayed: `rows_per_second`, or `time_factor` times event time; neither: at full speed.
+    """The pace of a table's replay: `rows_per_second`, `time_factor` times event time, or full speed.
 
     `time` names the event-time column (ISO text or integer milliseconds) that `time_factor` needs. With
-    `rows_per_second` it makes several tables go by event time, side by side.
+    `rows_per_second` it aligns several tables by event time.
     """
 
     rows_per_second: float | None = None
@@ -84,13 +84,13 @@ class Pace:
 
     @property
     def is_full_speed(self) -> bool:
-        """Whether nothing holds the feed back but Spark and Kafka."""
+        """Whether only Spark and Kafka limit the feed's rate."""
         return self.rows_per_second is None and self.time_factor is None
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where rows go: a topic, its number of partitions, and how rows become messages."""
+    """The target of rows: a topic, its number of partitions, and the format of messages."""
 
     kafka: Kafka
     topic: str
@@ -100,14 +100,13 @@ class Target:
 
 
 class Schedule(StrEnum):
-    """When micro-batches come and whether they end: as fast as possible, at the pace of staged files, or endlessly."""
+    """The trigger of micro-batches: as fast as possible until the end, at the pace of staged files, or endlessly."""
 
     AT_ONCE = "at once"
     PACED = "paced"
     ENDLESS = "endless"
 
     def triggered(self, writer: DataStreamWriter) -> DataStreamWriter:
-        """The writer with this schedule."""
         if self is Schedule.AT_ONCE:
             return writer.trigger(availableNow=True)
         return writer.trigger(processingTime=f"{round(1000 / PACED_BATCHES_PER_SECOND)} milliseconds")
@@ -122,9 +121,9 @@ class Feed:
     schedule: Schedule
 
     def wait(self) -> None:
-        """Block until all of the source is in the topic (endlessly, if it never ends), then end the feed.
+        """Block until the whole source is in the topic (forever if it is endless), then end the feed.
 
-        Raises what ended it early, if anything.
+        Raises the error that ended it early, if any.
         """
         if self.schedule is Schedule.PACED:
             self.query.processAllAvailable()
@@ -133,7 +132,7 @@ class Feed:
         self.stop()
 
     def stop(self) -> None:
-        """End the feed and remove its files; raises what ended it, if anything."""
+        """End the feed and remove its files; raises the error that ended it, if any."""
         self.query.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
         error = self.query.exception()
@@ -155,10 +154,10 @@ def feed_table(spark: SparkSession, table: pa.Table, target: Target, pace: Pace 
 
 
 def feed_tables(spark: SparkSession, tables: Sequence[tuple[pa.Table, Target]], pace: Pace | None = None) -> Feed:
-    """Replay tables side by side, each as `feed_table` does; all targets are of one Kafka.
+    """Replay tables together, each as `feed_table` does; all targets are in the same Kafka.
 
-    A micro-batch takes a piece of each, so none runs ahead of the others: where the pace names event time, pieces of
-    the same time, else of the share that each table has of all rows, so that they end together.
+    A micro-batch takes a piece of each, so no table runs ahead. If the pace names event time, the pieces have the same
+    times; otherwise they are proportional to the tables' sizes, so that all end together.
     """
     pace, folder = pace or Pace(), _new_folder()
     cuts = _cuts([table for table, _ in tables], pace)
@@ -166,7 +165,11 @@ def feed_tables(spark: SparkSession, tables: Sequence[tuple[pa.Table, Target]], 
     for number, (table, target) in enumerate(tables):
         rows = folder / f"rows-{number}"
         _stage(table, cuts[number], rows, target.partitions)
-        source = spark.readStream.schema(_schema_of(spark, rows)).option("maxFilesPerTrigger", 1).parquet(str(rows))
+        source = (
+            spark.readStream.schema(spark.read.parquet(str(rows)).schema)
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(rows))
+        )
         messages.append(_messages(source, target))
     schedule = Schedule.AT_ONCE if pace.is_full_speed else Schedule.PACED
     return _launch(reduce(DataFrame.union, messages), tables[0][1].kafka, folder, schedule)
@@ -175,7 +178,7 @@ def feed_tables(spark: SparkSession, tables: Sequence[tuple[pa.Table, Target]], 
 def feed_files(spark: SparkSession, source: Path, file_format: FileFormat, target: Target) -> Feed:
     """Send a folder's files, oldest first, row by row in their order; a row's hash chooses its partition.
 
-    JSON lines sent as JSON, and CSV (with a header line) sent as CSV, go as they stand, byte for byte.
+    JSON lines sent as JSON, and CSV (with a header line) sent as CSV, go unchanged, byte for byte.
     """
     if not source.is_dir():
         raise ConfigurationError(f"{source} is not a folder; the files feed reads all {file_format} files of a folder")
@@ -232,7 +235,7 @@ def _inferred(spark: SparkSession, source: Path, file_format: FileFormat) -> Str
 
 
 def _cuts(tables: Sequence[pa.Table], pace: Pace) -> list[Sequence[int]]:
-    """By table, the row numbers at which staged files begin, and the end."""
+    """For each table, the row numbers at which staged files begin, and the end."""
     if pace.time is not None and (pace.time_factor is not None or len(tables) > 1):
         times_ms = [np.maximum.accumulate(_times_ms(table, pace.time)) for table in tables]
         edges_ms = _edges_ms(np.sort(np.concatenate(times_ms)), pace)
@@ -243,7 +246,7 @@ def _cuts(tables: Sequence[pa.Table], pace: Pace) -> list[Sequence[int]]:
 
 
 def _edges_ms(times_ms: NDArray[np.int64], pace: Pace) -> NDArray[np.float64]:
-    """The event times at which pieces begin; times_ms: those of all rows, ascending."""
+    """The event times at which pieces begin; times_ms: of all rows, ascending."""
     if not len(times_ms):
         return np.zeros(0)
     if pace.time_factor is not None:
@@ -253,7 +256,7 @@ def _edges_ms(times_ms: NDArray[np.int64], pace: Pace) -> NDArray[np.float64]:
 
 
 def _rows_of_piece(pace: Pace, share: float) -> int:
-    """The rows of a table's pieces, which has this share of all rows."""
+    """The number of a piece's rows from a table with this share of all rows."""
     if pace.rows_per_second is None:
         return FILE_ROWS
     return max(1, round(share * pace.rows_per_second / PACED_BATCHES_PER_SECOND))
@@ -274,12 +277,8 @@ def _stage(table: pa.Table, cuts: Sequence[int], folder: Path, partitions: int) 
     for number, (begin, end) in enumerate(itertools.pairwise(cuts)):
         path = folder / f"{number:09d}.parquet"
         pq.write_table(numbered.slice(begin, end - begin), path)
-        # The file source orders by modification time; a second apart, no rounding can merge two of them.
+        # The file source orders by modification time; times a second apart stay distinct after rounding.
         os.utime(path, (number, number))
-
-
-def _schema_of(spark: SparkSession, folder: Path) -> StructType:
-    return spark.read.parquet(str(folder)).schema
 
 
 # --- rows to messages -------------------------------------------------------------------------------------------------
@@ -296,7 +295,7 @@ def _messages(rows: DataFrame, target: Target) -> DataFrame:
 
 
 def _addressed(messages: DataFrame, target: Target) -> DataFrame:
-    """Partition and value with the topic, by which Spark's sink sends each row."""
+    """Add the topic to partition and value; Spark's sink sends each row by these."""
     return messages.withColumn("topic", F.lit(target.topic))
 
 
@@ -305,7 +304,7 @@ def _encoded(rows: DataFrame, target: Target) -> DataFrame:
     if target.message is MessageFormat.ARROW:
         return rows.mapInArrow(_arrow_encoder(target.rows_per_message), _MESSAGE)
     row = F.struct(*names)
-    # Without this a null field would be left out, and the message would not be the row.
+    # Without this option, messages would lack null fields.
     value = F.to_json(row, {"ignoreNullFields": "false"}) if target.message is MessageFormat.JSON else F.to_csv(row)
     return rows.select(F.col(PARTITION).alias("partition"), value.alias("value"))
 

@@ -1,6 +1,6 @@
-"""`loadgen feed`: what PySpark sends. Spark is imported when a command runs, so that help is quick."""
+"""`loadgen feed`: rows that PySpark sends. Commands import Spark when they run, so help is quick."""
 
-# A command's docstring is what --help shows, blank lines and all.
+# --help prints a command's docstring with its blank lines.
 # ruff: noqa: PLC0415, D412, D413
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Factor = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetOptions:
-    """Where rows go, and as what messages."""
+    """The target of rows, and the format of messages."""
 
     bootstrap: Bootstrap
     topic: Annotated[str, typer.Option(help="The input topic; `in.<stream>` unless the services are set otherwise.")]
@@ -56,7 +56,7 @@ class TargetOptions:
     kafka_property: Property = None
 
     def target(self) -> Target:
-        """As a feed's target. Raises ConfigurationError."""
+        """The feed's target. Raises ConfigurationError."""
         from loadgen.load.feed import Target
 
         kafka = kafka_of(self.bootstrap, self.kafka_property)
@@ -65,7 +65,7 @@ class TargetOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlightsOptions(TargetOptions):
-    """Those of `loadgen feed flights`."""
+    """The options of `loadgen feed flights`."""
 
     rows_per_second: Rate = None
     time_factor: Factor = None
@@ -93,7 +93,7 @@ def feed_flights(asked: FlightsOptions) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticOptions(TargetOptions):
-    """Those of `loadgen feed synthetic`."""
+    """The options of `loadgen feed synthetic`."""
 
     workload: Annotated[WorkloadName, typer.Argument(help="Columns id, ts (ms), a, b; see `loadgen workloads`.")]
     rows: Annotated[int, typer.Option(min=0, help="The number of rows.")] = 1_000_000
@@ -122,7 +122,7 @@ def feed_synthetic(asked: SyntheticOptions) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateOptions(TargetOptions):
-    """Those of `loadgen feed rate`."""
+    """The options of `loadgen feed rate`."""
 
     workload: Annotated[WorkloadName, typer.Argument(help="Columns id, ts (ms, now), a, b; see `loadgen workloads`.")]
     rows_per_second: Annotated[int, typer.Option(min=1, help="Rows a second.")] = 1000
@@ -146,7 +146,7 @@ def feed_rate(asked: RateOptions) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesOptions(TargetOptions):
-    """Those of `loadgen feed files`."""
+    """The options of `loadgen feed files`."""
 
     folder: Annotated[Path, typer.Argument(help="All its files are sent, oldest first.", exists=True, file_okay=False)]
     file_format: Annotated[FileFormat, typer.Option("--format", help="What the files are; CSV with a header line.")]

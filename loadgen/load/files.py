@@ -1,7 +1,8 @@
-"""A command's settings as a YAML file: one schema to read it, to name mistakes, and to print an example."""
+"""A command's settings as a YAML file: one schema to read it, report mistakes, and print an example."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -10,8 +11,28 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
-from loadgen.load.durations import ending, seconds
 from spojoin.errors import ConfigurationError
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def seconds(text: str) -> float | None:
+    """Seconds of "90", "90s", "5m" or "1.5h"; None for "forever". Raises ValueError."""
+    if text == "forever":
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if found is None or float(found[1]) <= 0:
+        raise ValueError("expected a duration such as 90s, 5m, 1.5h or forever")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def ending(text: str) -> float:
+    """Seconds of a duration that ends. Raises ValueError."""
+    found = seconds(text)
+    if found is None:
+        raise ValueError("expected a duration that ends, such as 90s, 5m or 1.5h")
+    return found
+
 
 COLUMNS = 100
 
@@ -23,7 +44,7 @@ class FilePart(BaseModel):
 
 
 def _texts(given: object) -> object:
-    """Values as texts: YAML reads 256 as a number and true as a truth value."""
+    """Values as texts, since YAML reads 256 as a number and true as a boolean."""
     if not isinstance(given, Mapping):
         return given
     return {name: str(value).lower() if isinstance(value, bool) else value for name, value in given.items()}
@@ -57,10 +78,10 @@ F = TypeVar("F", bound=FilePart)
 
 
 def read(kind: type[F], source: str | None, options: Mapping[str, object]) -> F:
-    """The settings in `source`, under those of `options` that were given.
+    """The settings in `source`, overridden by the given `options`.
 
     source: the path of a YAML file, or YAML text that begins with "{"; None for defaults alone
-    options: fields by name as the command line gave them; None where it didn't
+    options: fields by name as the command line gave them; None if it didn't
 
     Raises ConfigurationError that names the first wrong field, its value and what was expected.
     """
@@ -123,12 +144,12 @@ def _part_of(field: FieldInfo) -> type[FilePart] | None:
 
 
 def example(kind: type[FilePart], **required: object) -> str:
-    """A file with all fields at their defaults, each below a comment; `required`: values of those that have none."""
+    """A file with all defaults, each field below a comment; `required`: values of fields without a default."""
     return "\n".join(_lines(kind, kind(**required).model_dump(mode="json"), "")) + "\n"
 
 
 def _lines(kind: type[FilePart], values: Mapping[str, Any], indent: str) -> Iterator[str]:
-    """Sections come last."""
+    """The example's lines; sections come last."""
     for name, field in sorted(kind.model_fields.items(), key=lambda item: _part_of(item[1]) is not None):
         yield f"{indent}# {field.description}"
         part = _part_of(field)

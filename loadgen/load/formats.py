@@ -1,4 +1,4 @@
-"""How rows are written: in messages and in files."""
+"""Formats of rows in messages and files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class MessageFormat(StrEnum):
-    """What one Kafka message holds: a row as JSON, a row as CSV, or many rows as an Arrow IPC stream."""
+    """The content of a Kafka message: a row as JSON, a row as CSV, or many rows as an Arrow IPC stream."""
 
     JSON = "json"
     CSV = "csv"
@@ -14,7 +14,7 @@ class MessageFormat(StrEnum):
 
 
 class FileFormat(StrEnum):
-    """What a source folder's files are."""
+    """The format of a source folder's files."""
 
     CSV = "csv"
     JSON = "json"

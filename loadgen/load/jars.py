@@ -1,4 +1,4 @@
-"""Where the jars of the images are on this machine, as options of `docker/audit.py`: `python -m loadgen.load.jars`."""
+"""`python -m loadgen.load.jars` prints where the images' jars are here, as options of `docker/audit.py`."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pyspark
 
-from loadgen.load.spark import CONNECTOR
-from spojoin.local.jars import fetch, kafka_jars
+from loadgen.load.spark import connector
+from spojoin.local.jars import kafka_jars
 
 
 def folders() -> dict[str, Path]:
-    """The broker's, those of Spark's connector, and Spark's own; fetched if they aren't there."""
+    """The folders of the broker's, Spark's connector's and Spark's own jars; fetched if needed."""
 
     def progress(line: str) -> None:
         print(line, file=sys.stderr)
 
     return {
         "kafka": kafka_jars(progress=progress),
-        "spark-kafka": fetch("spark-kafka", (CONNECTOR,), progress=progress),
+        "spark-kafka": connector(progress=progress),
         "spark": Path(pyspark.__file__).parent / "jars",
     }
 

@@ -1,4 +1,4 @@
-"""Messages straight into Kafka, idempotent: each is there once and in its order, also across a broker's restart."""
+"""Sends messages to Kafka idempotently: each once and in order, also across a broker's restart."""
 
 from __future__ import annotations
 
@@ -11,33 +11,32 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from loadgen.load.connection import Connection
 from loadgen.load.formats import MessageFormat
-from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import AmbiguousAppend, LogPartition, LogUnavailable
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
-from spojoin.ports.kafka_brokers import KnownBrokers
+from spojoin.ports.kafka_client import CLIENT_LOGGER, KnownBrokers
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX
 
-#: Bounds of the client's queue: a second of any load fills a part of it, and `send` waits while it is full.
+#: The bound of the client's queue, more than a second of any load; `send` waits while it is full.
 QUEUE_MESSAGES_MAX = 200_000
 QUEUE_KBYTES_MAX = 64 << 10
-#: Longer than a broker's restart, so that no row is lost with it.
+#: Longer than a broker's restart, so that this loses no row.
 DELIVERY_TIMEOUT_S = 300.0
-#: How long messages wait to share a request. Requests of a few rows would cost the broker more than the rows;
-#: batches needn't wait.
+#: The time that messages wait to share a request: requests of a few rows would cost the broker more than the rows.
+#: Batches needn't wait.
 LINGER_MS = {MessageFormat.ARROW: 0, MessageFormat.JSON: 5}
 ROOM_POLL_S = 0.01
-#: How long to wait before a broker that doesn't answer is asked again.
+#: How long to wait before retrying a broker that doesn't answer.
 ASK_AGAIN_S = 0.5
-#: How long a flush goes on between two looks at the client's state, and how long it may take to drop what is queued.
+#: How long a flush runs between checks of the client's state, and how long dropping the queue may take.
 FLUSH_S, DROP_S = 1.0, 10.0
 
 _DROPPED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 
 class KafkaSender:
-    """One producer of a cluster, the only one in the partitions to which it sends.
+    """A producer, the only one for the partitions to which it sends.
 
-    message: what it sends, which decides how long a message waits for others
+    message: the format, which determines how long a message waits for others
     """
 
     def __init__(self, connection: Connection, message: MessageFormat = MessageFormat.ARROW) -> None:
@@ -63,7 +62,7 @@ class KafkaSender:
     def send(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> None:
         """Queue messages in order, waiting while the queue is full.
 
-        Raises LogUnavailable where the topic isn't known, AmbiguousAppend where an earlier message can't be delivered.
+        Raises LogUnavailable if the topic isn't known, and AmbiguousAppend if an earlier message can't be delivered.
         """
         if target not in self._begins:
             self._begins[target] = self._log.end(target)
@@ -71,7 +70,7 @@ class KafkaSender:
         self._put(target, values, timestamp_ms)
 
     def flush(self, timeout_s: float) -> None:
-        """Return when all is acknowledged; raises AmbiguousAppend."""
+        """Return when all messages are acknowledged; raises AmbiguousAppend."""
         deadline = time.monotonic() + timeout_s
         while left := self._producer.flush(max(0.0, min(FLUSH_S, deadline - time.monotonic()))):
             self._serve(0)
@@ -80,7 +79,7 @@ class KafkaSender:
         self._serve(0)
 
     def close(self) -> None:
-        """Drop what is queued."""
+        """Drop the queued messages."""
         self._drop()
         self._log.close()
 
@@ -99,19 +98,19 @@ class KafkaSender:
             self._serve(ROOM_POLL_S)
 
     def _queue(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> int:
-        """Queue as many messages as there is room for, and return how many."""
+        """Queue as many messages as fit, and return their number."""
         topic, partition = target
         produce, report, first = self._producer.produce, self._on_delivery, self._queued[target]
         count = 0
         try:
             for value in values:
-                # A message that wasn't delivered comes back without its time, and not in its order.
+                # Undelivered messages come back without their times and out of order.
                 dropped = partial(report, first + count, timestamp_ms)
-                # By position: named arguments would cost as much as the call itself.
+                # Named arguments would cost as much as the call itself.
                 produce(topic, value, None, partition, dropped, None, timestamp_ms)
                 count += 1
         except BufferError:
-            pass  # the rest is sent when there is room
+            pass  # the rest is queued when there is room
         except KafkaException as error:
             raise AmbiguousAppend(f"a message for {topic} can't be sent: {error.args[0]}") from error
         self._queued[target] += count
@@ -125,9 +124,9 @@ class KafkaSender:
             self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """Send by a new client what the last one, which finds no broker any more, hadn't delivered.
+        """Send the undelivered messages by a new client, since the last one no longer finds a broker.
 
-        What it had sent without an answer may have been written: the ends of the partitions say how much of it.
+        Unacknowledged messages may have been written; the ends of the partitions show how many.
         """
         undelivered = self._drop()
         if left := len(self._producer):
@@ -155,7 +154,7 @@ class KafkaSender:
                 time.sleep(ASK_AGAIN_S)
 
     def _drop(self) -> dict[LogPartition, list[tuple[bytes, int]]]:
-        """Drop what isn't acknowledged, and return the values and times by partition, in order."""
+        """Drop unacknowledged messages, and return their values and times by partition, in order."""
         self._producer.purge(blocking=False)
         self._producer.flush(DROP_S)
         return {

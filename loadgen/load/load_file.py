@@ -1,4 +1,4 @@
-"""What the files of `loadgen produce`, `ramp` and `chaos` have in common: rows, Kafka, and services to start."""
+"""The common parts of the files of `loadgen produce`, `ramp` and `chaos`: rows, Kafka, and services to start."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from loadgen.load.arrivals import Arrivals
 from loadgen.load.connection import Connection, connection
-from loadgen.load.durations import seconds
-from loadgen.load.files import Duration, ExistingFile, FilePart, FiniteDuration, Texts
+from loadgen.load.files import Duration, ExistingFile, FilePart, FiniteDuration, Texts, seconds
 from loadgen.load.formats import MessageFormat
-from loadgen.load.load import Load
+from loadgen.load.load import Arrivals, Load
 from loadgen.load.load_streams import LOADS, LoadName
 from spojoin.errors import ConfigurationError
 from spojoin.local.serve import WORKERS, ServePlan
@@ -21,14 +19,14 @@ from spojoin.query.load import load_query
 
 
 class SentFormat(StrEnum):
-    """Many rows a message, or one."""
+    """Whether a message holds many rows or one."""
 
     ARROW = "arrow"
     JSON = "json"
 
 
 class Via(StrEnum):
-    """How rows get into Kafka."""
+    """The way to send rows to Kafka."""
 
     KAFKA = "kafka"
     SPARK = "spark"
@@ -59,7 +57,7 @@ class RowsPart(FilePart):
 
 
 class ServicesPart(FilePart):
-    """The query that is served, and the services that are started for it."""
+    """The served query, and the services to start for it."""
 
     query: ExistingFile | None = Field(default=None, description="The query that is served. null: the workload's own.")
     workers: int = Field(default=WORKERS, ge=1, description="PO-Join workers of services that are started here.")
@@ -84,7 +82,7 @@ class LoadFile(FilePart):
     )
 
     def load(self, rate: float, duration: str) -> Load:
-        """The load, its partitions not yet known. Raises ConfigurationError."""
+        """The load, without the number of partitions. Raises ConfigurationError."""
         workload, rows = LOADS[self.workload.value], self.rows
         own = {stream.name for stream in workload.streams}
         for name in rows.topics.keys() - own:
@@ -97,7 +95,7 @@ class LoadFile(FilePart):
         return Load(workload, arrivals, self.seed, rows.first, count, message, batch_rows, topics=rows.topics)
 
     def connection(self) -> Connection:
-        """Kafka that runs already. Raises ConfigurationError."""
+        """The Kafka that already runs. Raises ConfigurationError."""
         return connection(self.bootstrap, self.kafka)
 
 
@@ -114,18 +112,17 @@ class ProduceFile(LoadFile):
 
 
 class ServedLoadFile(LoadFile):
-    """The settings of commands that can start services of their own."""
+    """The settings of commands that can start services."""
 
     services: ServicesPart = Field(
         default=ServicesPart(), description="The query, and services that are started for it."
     )
 
     def query_file(self) -> Path:
-        """The query that is served."""
         return self.services.query or LOADS[self.workload.value].query_path
 
     def query(self) -> Query:
-        """The query that is served. Raises ConfigurationError where it has other streams than the workload."""
+        """The served query. Raises ConfigurationError if its streams aren't the workload's."""
         query, workload = load_query(self.query_file()), LOADS[self.workload.value]
         names, made = [s.name for s in query.inputs], [s.name for s in workload.streams]
         if names != made:

@@ -1,6 +1,6 @@
-"""The streams of the load: what `loadgen produce`, `ramp` and `chaos` send, each made for a query of loadgen/queries.
+"""The streams that `loadgen produce`, `ramp` and `chaos` send, each made for a query of loadgen/queries.
 
-The same workload, seed and position give the same row, however the requests are cut. All columns are numbers;
+The same workload, seed and position give the same row, regardless of how requests are divided. All columns are numbers;
 the first is the key, `ts` the event time in milliseconds, 1,000 rows a second, never decreasing.
 """
 
@@ -15,25 +15,23 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from loadgen.load import workloads
 from loadgen.load.workloads import BLOCK_ROWS, correlated, correlation_for
-
-F64 = NDArray[np.float64]
+from spojoin.arrays import F64
 
 #: Draws the values of a block of n rows: columns float64 (n,) by name.
 Draw = Callable[[np.random.Generator, int], Mapping[str, F64]]
 #: (first, rows, seed) -> these rows, in pieces.
 Rows = Callable[[int, int, int], Iterator[pa.RecordBatch]]
 
-#: Blocks kept, so that a piece which ends within a block doesn't make the next piece draw it again.
+#: How many blocks are kept, so that consecutive pieces within a block draw it once.
 BLOCKS_KEPT = 16
 
 
 @dataclass(frozen=True, slots=True)
 class LoadStream:
-    """A stream of the query, and its rows without end."""
+    """A stream of the query with endless rows."""
 
     name: str
     rows: Rows
@@ -46,9 +44,9 @@ class LoadStream:
 
 @dataclass(frozen=True, slots=True)
 class LoadWorkload:
-    """What can be sent.
+    """A load that can be sent.
 
-    query: a file of loadgen/queries; on_share: rows come in this share of each period of `period_s` only
+    query: a file of loadgen/queries; on_share: rows come only in this share of each period of `period_s`
     """
 
     name: str
@@ -60,7 +58,7 @@ class LoadWorkload:
 
     @property
     def query_path(self) -> Path:
-        """Where its query is."""
+        """The path of its query."""
         return Path(str(files("loadgen") / "queries" / self.query))
 
 
@@ -68,7 +66,7 @@ class LoadWorkload:
 
 
 def drawn(name: str, key: str, draw: Draw) -> LoadStream:
-    """A stream whose blocks come from a generator of their own; `key` counts its rows."""
+    """A stream whose blocks each have their own generator; `key` counts its rows."""
 
     @lru_cache(BLOCKS_KEPT)
     def block(number: int, seed: int) -> pa.RecordBatch:
@@ -91,7 +89,7 @@ def _synthetic(name: str, workload: str) -> LoadStream:
 
 
 def _trips(rng: np.random.Generator, n: int) -> Mapping[str, F64]:
-    """Miles and dollars: of two trips, one goes farther for less in 7 % of all cases."""
+    """Miles and dollars: in 7 % of all pairs, one trip goes farther for less."""
     far, dear = correlated(rng, n, correlation_for(0.07))
     distance: F64 = np.exp(0.9 + 0.8 * far)
     fare: F64 = 3.0 + np.exp(2.3 + 0.6 * dear)
@@ -106,7 +104,7 @@ def _pickups(rng: np.random.Generator, n: int) -> Mapping[str, F64]:
 
 
 def _racks(rng: np.random.Generator, n: int) -> Mapping[str, F64]:
-    """Kilowatts of power and of cooling: of two readings, one draws less and needs more in 5 % of all cases."""
+    """Kilowatts of power and of cooling: in 5 % of all pairs, one reading draws less and needs more."""
     draws, warms = correlated(rng, n, correlation_for(0.05))
     return {"power": np.round(12.0 + 3.0 * draws, 2), "cooling": np.round(4.0 + 0.8 * warms, 2)}
 
@@ -121,7 +119,7 @@ def _flights() -> pa.RecordBatch:
 
 
 def _looped_flights(first: int, rows: int, _seed: int) -> Iterator[pa.RecordBatch]:
-    """The flights again and again; a later round has other keys."""
+    """The flights, repeated endlessly with new keys in each round."""
     flights = _flights()
     at, end = first, first + rows
     while at < end:

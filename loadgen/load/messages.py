@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 
 def ipc_bytes(batch: pa.RecordBatch) -> bytes:
-    """A record batch as an Arrow IPC stream of its own."""
+    """A record batch as a complete Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -17,10 +17,10 @@ def ipc_bytes(batch: pa.RecordBatch) -> bytes:
 
 
 def json_objects(batch: pa.RecordBatch) -> list[bytes]:
-    """One JSON object a row, nulls included.
+    """One JSON object per row, including nulls.
 
-    Columns of numbers are written by Arrow's own conversion, a tenth of the cost of Python objects. It knows neither
-    JSON's strings nor that there is no NaN in JSON: rows with other columns go through Python.
+    Arrow converts columns of numbers, at a tenth of the cost of Python objects. It can't write JSON strings, or NaN as
+    JSON needs it; rows with such values go through Python.
     """
     if batch.num_columns and all(_is_plain(column) for column in batch.columns):
         return _by_columns(batch)

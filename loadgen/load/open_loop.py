@@ -1,7 +1,7 @@
-"""An open loop: messages go out when they are due, however late the answers are.
+"""An open loop sends messages when they are due, regardless of how late the answers are.
 
-Each carries the moment at which it was due. So a measurement from there to the result shows what a user would have
-seen under overload too, where a loop that waits for its answers would just send less.
+Each message carries the time at which it was due. So the latency from then to the result is a user's latency, even
+under overload. A loop that waits for its answers would only send less.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, Self
 from spojoin.ports.interfaces import LogPartition, LogWriter
 
 FLUSH_TIMEOUT_S = 120.0
-#: A producer this late wasn't only held up by another process.
+#: A producer that is this late wasn't merely delayed by another process.
 BEHIND_S = 1.0
 
 
@@ -31,46 +31,44 @@ class Packet(NamedTuple):
 
 
 class Sender(Protocol):
-    """Where packets go to."""
+    """The receiver of packets."""
 
     def send(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> None:
-        """Queue messages in order, waiting while the queue is full; raises what became of earlier ones."""
+        """Queue messages in order, waiting while the queue is full; raises errors of earlier ones."""
         ...
 
     def flush(self, timeout_s: float) -> None:
-        """Return when all that was sent is there; raises as `send` does."""
+        """Return when all sent messages are delivered; raises as `send` does."""
         ...
 
     def close(self) -> None:
-        """Give up what is not there yet."""
+        """Drop messages that are not delivered yet."""
         ...
 
 
 class WriterSender:
-    """A sender by the log port's writer."""
+    """A sender that uses the log port's writer."""
 
     def __init__(self, writer: LogWriter[bytes]) -> None:
         self._writer = writer
 
     def send(self, target: LogPartition, values: Sequence[bytes], timestamp_ms: int) -> None:
-        """Append all."""
         for value in values:
             self._writer.append(target, value, timestamp_ms=timestamp_ms)
 
     def flush(self, timeout_s: float) -> None:
-        """Return when all is readable."""
+        """Return when all messages are readable."""
         self._writer.flush(timeout_s)
 
     def close(self) -> None:
-        """Close the writer."""
         self._writer.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """That the producer itself can't hold its rate: how late it is, and what it has done in how long.
+    """The producer itself can't hold its rate. Holds its delay, and the rows and time so far.
 
-    sending_s: how much of that time went into Kafka's client, waiting for room in its queue included
+    sending_s: how much of that time Kafka's client took, including waits for room in its queue
     """
 
     behind_s: float
@@ -87,14 +85,14 @@ class Behind:
 
 
 class OpenLoop:
-    """Sends packets from a thread of its own when they are due, until they end or `stop`.
+    """Sends packets when they are due, in its own thread, until they end or `stop` is called.
 
-    began_s, ended_s, acknowledged_s: seconds since 1970; the last packet was sent, and everything was acknowledged
-    rows, messages: sent so far; behind_s_max: the latest that a packet was
+    began_s, ended_s, acknowledged_s: when it began, sent the last packet and had everything acknowledged, in seconds
+    since 1970 rows, messages: sent so far; behind_s_max: the latest that a packet was
 
     Args:
-        sender: takes them; closed at the end.
-        packets: by ascending `due_s`; made while they are sent, so they must come faster than they are due.
+        sender: takes packets; closed at the end.
+        packets: by ascending `due_s`; made while sending, so making them must be faster than their rate.
         on_behind: called once, from that thread, if the producer itself is BEHIND_S late.
 
     """
@@ -117,7 +115,7 @@ class OpenLoop:
         self._thread = threading.Thread(target=self._run, name="open loop", daemon=True)
 
     def __enter__(self) -> Self:
-        # The first packet takes longest to make; the clock starts behind it.
+        # The first packet takes longest to make; the clock starts after it.
         self._packets = chain(list(islice(self._packets, 1)), self._packets)
         self.began_s = time.time()
         self._thread.start()
@@ -137,20 +135,20 @@ class OpenLoop:
 
     @property
     def seconds(self) -> float:
-        """Since the start, up to the last packet."""
+        """Seconds from the start to the last packet."""
         return (self.ended_s or time.time()) - self.began_s
 
     def stop(self) -> None:
-        """Send no more; what was sent is still brought to its end."""
+        """Stop sending; sent messages are still delivered."""
         self._stop.set()
 
     def check(self) -> None:
-        """Raise what ended the thread early, if anything."""
+        """Raise the error that ended the thread early, if any."""
         if self._error is not None:
             raise self._error
 
     def wait(self, seconds: float) -> None:
-        """Wait for the end, this long at most; raises as `check` does."""
+        """Wait for the end for at most `seconds`; raises as `check` does."""
         self._thread.join(seconds)
         self.check()
 
@@ -164,7 +162,7 @@ class OpenLoop:
             self.ended_s = time.time()
             self._sender.flush(FLUSH_TIMEOUT_S)
             self.acknowledged_s = time.time()
-        except Exception as error:  # noqa: BLE001 - raised where the end is awaited
+        except Exception as error:  # noqa: BLE001 - raised by `check`
             self._error = error
 
     def _send(self, packet: Packet, due_s: float) -> None:

@@ -1,4 +1,4 @@
-"""`loadgen produce`: a load from its first row to its last, with its outcome."""
+"""`loadgen produce`: sends a load and reports its outcome."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Progress = Callable[[OpenLoop], None]
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What was sent.
+    """The sent load.
 
-    messages: None where nobody counted them
+    messages: None if they weren't counted
     seconds: until the last packet was sent; acknowledged_seconds: until all was acknowledged
     behind_s_max: the latest that a packet was; digests: by stream
     """
@@ -43,7 +43,6 @@ class Produced:
         return self.rows / max(self.acknowledged_seconds, 1e-9)
 
     def as_json(self) -> dict[str, object]:
-        """For machines."""
         return {
             "workload": self.load.workload.name,
             "seed": self.load.seed,
@@ -61,10 +60,10 @@ class Produced:
 
 
 def settled(log: Log[bytes], load: Load, partitions: int | None, retention_bytes: int | None = None) -> Load:
-    """The load with the partitions that its topics have.
+    """The load with the partitions of its topics.
 
-    A topic that isn't there is made with `partitions` (1), and keeps `retention_bytes` (all) of each.
-    Raises ConfigurationError where a topic has fewer than asked for.
+    A missing topic is created with `partitions` (default 1), each of which keeps `retention_bytes` (default all).
+    Raises ConfigurationError if a topic has fewer partitions than requested.
     """
     topics = [load.topic_of(stream.name) for stream in load.workload.streams]
     kept = {} if retention_bytes is None else {"retention.bytes": str(retention_bytes)}
@@ -81,7 +80,7 @@ def settled(log: Log[bytes], load: Load, partitions: int | None, retention_bytes
 
 
 def ends_of(log: Log[bytes], load: Load) -> dict[LogPartition, Bounds]:
-    """Where all partitions of a load's topics begin and end."""
+    """The begins and ends of all partitions of a load's topics."""
     topics = [load.topic_of(stream.name) for stream in load.workload.streams]
     inputs = [LogPartition(topic, partition) for topic in topics for partition in range(log.partitions(topic))]
     return {each: log.bounds(each) for each in inputs}
@@ -110,7 +109,7 @@ def _follow(loop: OpenLoop, progress: Progress) -> None:
 
 
 def table(produced: Produced) -> Table:
-    """What people read at the end."""
+    """The outcome as a table."""
     load = produced.load
     shown = Table(title=f"{load.workload.name}, seed {load.seed}", show_header=False, title_justify="left")
     shown.add_row("rows", f"{produced.rows:,}")

@@ -1,4 +1,4 @@
-"""What moves while a command runs: a bar or a line that is redrawn on a terminal, a line every few seconds in a log."""
+"""Progress of commands: a redrawn bar or line on a terminal, a line every few seconds in a log."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LOG_COLUMNS = 140
 
 
 def log_console() -> Console:
-    """Where tables are printed; a log is wide enough for them wherever it is read."""
+    """The console for tables, which is wide enough for them in a log."""
     console = Console()
     return console if console.is_terminal else Console(width=LOG_COLUMNS)
 
 
 @contextmanager
 def sending(console: Console, load: Load) -> Iterator[Callable[[OpenLoop], None]]:
-    """Yields what shows the progress of a load."""
+    """Yields a function that shows the progress of a load."""
     if not console.is_terminal:
         every = Every(LINE_S)
         yield lambda loop: _line(console, load, loop) if every() else None
@@ -38,7 +38,7 @@ def sending(console: Console, load: Load) -> Iterator[Callable[[OpenLoop], None]
 
 @contextmanager
 def stepping(console: Console) -> Iterator[Callable[[float, float, float], None]]:
-    """Yields what shows how a step of the ramp goes on: the rate, seconds of it, and the lag in rows."""
+    """Yields a function that shows a step of the ramp: the rate, its seconds so far, and the lag in rows."""
     if not console.is_terminal:
         yield lambda _rate, _seconds, _lag: None
         return
@@ -47,14 +47,14 @@ def stepping(console: Console) -> Iterator[Callable[[float, float, float], None]
 
 
 class Every:
-    """Is true once in this number of seconds."""
+    """Returns True once per this number of seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._next_s = time.monotonic() + seconds
 
     def __call__(self) -> bool:
-        """Whether it is time again."""
+        """Whether the time has passed."""
         if time.monotonic() < self._next_s:
             return False
         self._next_s = time.monotonic() + self._seconds

@@ -18,7 +18,7 @@ from spojoin.local.supervise import ending_on_signals
 
 
 def send(file: ProduceFile) -> None:
-    """Send the load, and report what was sent."""
+    """Send the load and report it."""
     where, load, is_spark = file.connection(), file.load(file.rate, file.duration), file.via is Via.SPARK
     if is_spark:
         _require_spark_can(load)

@@ -1,7 +1,7 @@
-"""A load as a Spark job: the same rows as the straight producer's, by PySpark Structured Streaming.
+"""A load as a Spark job: the same rows as the direct producer's, by PySpark Structured Streaming.
 
-Micro-batches of an eighth of a second carry the rows of theirs; so the pace is that of a loop which may fall behind,
-and Kafka's timestamps are those of writing. Latency under overload is what the straight producer is for.
+Each micro-batch carries the rows of an eighth of a second. So the feed may fall behind its rate, and Kafka's timestamps
+are the times of writing. To measure latency under overload, use the direct producer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from loadgen.load.spark import Kafka, start
 
 
 def produce(load: Load, connection: Connection, say: Callable[[str], None]) -> Produced:
-    """Send a load that has an end, evenly, and wait for it."""
+    """Send a finite load evenly, and wait for its end."""
     assert load.rows is not None, "Spark replays a table"
     kafka = Kafka(connection.bootstrap, java_properties(connection.properties))
     spark = start(progress=say)

@@ -22,7 +22,7 @@ Property = Annotated[
 
 
 def kafka_of(bootstrap: str, properties: list[str] | None) -> Kafka:
-    """A cluster as Spark reaches it. Raises ConfigurationError."""
+    """A cluster for Spark. Raises ConfigurationError."""
     from loadgen.load.spark import Kafka  # noqa: PLC0415  (Spark is an extra)
 
     known = java_properties(connection(bootstrap, {}).properties)

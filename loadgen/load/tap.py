@@ -1,4 +1,4 @@
-"""Reads a query's results as a consumer would, and notes how many tuples they answer and how late they are."""
+"""Reads a query's results like a consumer, and notes the number of answered tuples and their latencies."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from spojoin.arrays import F64, I64
 from spojoin.ports.interfaces import LogPartition, LogReader, LogRecord
-from spojoin.wire.chain import ResultSequence
-from spojoin.wire.results import progress, result_from_message
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
+from spojoin.wire.results import ResultSequence, progress, result_from_message
 
 RECORDS_MAX = 1_000
 POLL_S = 0.1
 #: After this time without a result the services count as stopped.
 STALL_S = 120.0
-#: One result in this many is kept, to compare it with a scan.
+#: One result in this many is kept for comparison with a scan.
 SAMPLE_EVERY = 64
 
 
@@ -28,9 +24,9 @@ class ResultsTap:
     """The results of `source` from `offset` on, each once.
 
     tuples: answered so far
-    refused: dead letters so far, of the inputs `letters` from the offsets given
-    marks: after each result, tuples so far and when the sink wrote it, in milliseconds since 1970
-    latencies_ms: float64, from each tuple's production to the moment its result was read, for results since `listen`
+    refused: dead letters so far, of the inputs in `letters` from their offsets on
+    marks: for each result, the tuples so far and when the sink wrote it, in milliseconds since 1970
+    latencies_ms: float64, from each tuple's production to the reading of its result, for results since `listen`
     samples: rows of some results
     """
 
@@ -56,15 +52,14 @@ class ResultsTap:
             reader.open(each, first)
 
     def listen(self) -> None:
-        """Note latencies from here on."""
+        """Note latencies from now on."""
         self._is_listening = True
 
     def close(self) -> None:
-        """Stop reading."""
         self._reader.close()
 
     def forget(self) -> None:
-        """Drop the latencies, marks and samples noted so far, and note latencies from here on."""
+        """Drop all latencies, marks and samples, and note latencies from now on."""
         self.listen()
         for noted in (self.latencies_ms, self.produced_ms, self.marks, self.samples):
             noted.clear()
@@ -76,9 +71,9 @@ class ResultsTap:
         return latencies_ms[(produced_ms >= begin_ms) & (produced_ms < end_ms)]
 
     def rate(self, first: int) -> float:
-        """Tuples a second since `first` were answered, by the times at which the sink wrote.
+        """Tuples answered per second since tuple `first`, by the times at which the sink wrote.
 
-        Raises RuntimeError where nothing was written later.
+        Raises RuntimeError if nothing was written later.
         """
         begin = next((mark for mark in self.marks if mark[0] >= first), self.marks[-1])
         tuples, spent_ms = self.marks[-1][0] - begin[0], self.marks[-1][1] - begin[1]
@@ -89,7 +84,7 @@ class ResultsTap:
     def until(self, tuples: int, tend: Callable[[], None]) -> None:
         """Read until this number of tuples is answered.
 
-        `tend` is called again and again and may raise. Raises RuntimeError where no result comes any more.
+        `tend` is called repeatedly and may raise errors. Raises RuntimeError if results stop.
         """
         heard_s = time.monotonic()
         while self.tuples < tuples:
@@ -100,7 +95,7 @@ class ResultsTap:
                 raise RuntimeError(f"no result for {STALL_S:.0f} s; {self.tuples:,} of {tuples:,} tuples are answered")
 
     def read(self) -> bool:
-        """Take what is there, waiting for POLL_S at most; whether there was anything."""
+        """Read new results, waiting for at most POLL_S; returns whether there were any."""
         records = self._reader.poll(RECORDS_MAX, POLL_S)
         now_ms = time.time() * 1000
         for record in records:
@@ -113,7 +108,7 @@ class ResultsTap:
     def _take(self, record: LogRecord[bytes], now_ms: float) -> None:
         headers = dict(record.headers)
         result = result_from_message(headers, record.value)
-        if not self._chain.takes(result.begin, progress(headers)):
+        if not self._chain.accepts(result.begin, progress(headers)):
             return
         if self._records % SAMPLE_EVERY == 0 and result.rows.num_rows:
             self.samples.append(result.rows)

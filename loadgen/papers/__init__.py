@@ -1,1 +1,1 @@
-"""Every method of search side by side, as the papers' figures show them."""
+"""The papers' methods of search, compared as in the papers' figures."""

@@ -1,13 +1,30 @@
 """`loadgen papers`: the papers' figures, measured again."""
 
-# A command's docstring is what --help shows, blank lines and all. Imports stand inside, so that help is quick.
+# --help prints a command's docstring with its blank lines. Commands import modules when they run, so help is quick.
 # ruff: noqa: PLC0415, D412, D413
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from loadgen.errors import one_sentence
-from loadgen.papers.options import PapersOptions
 from spojoin.cli.options import with_options
+
+
+@dataclass(frozen=True, slots=True)
+class PapersOptions:
+    """The figures to measure, the thoroughness, and the folder of the report."""
+
+    quick: Annotated[bool, typer.Option("--quick", help="Small windows and short measurements.")] = False
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A figure's name, or the beginning of it; repeatable.")
+    ] = None
+    show_names: Annotated[bool, typer.Option("--list", help="Print the figures' names and exit.")] = False
+    output: Annotated[Path, typer.Option(help="The folder for the report.")] = Path("report/figures")
 
 
 @with_options
@@ -21,4 +38,4 @@ def papers(asked: PapersOptions) -> None:
     with one_sentence(is_debug=False):
         from loadgen.papers.session import draw
 
-        draw(asked)
+        draw(asked.only or (), asked.output, is_quick=asked.quick, names_alone=asked.show_names)

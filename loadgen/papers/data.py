@@ -1,4 +1,4 @@
-"""The columns that figures join: float64, seeded, in order of arrival."""
+"""The columns that figures join: float64, seeded, in arrival order."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadgen.load import workloads
+from spojoin.arrays import F64
 
-F64 = NDArray[np.float64]
-
-#: Keys are whole numbers below this, as a band's width is.
+#: Keys and band widths are whole numbers below this.
 DOMAIN = 1 << 30
 ZIPF_KEYS = 10_000
 #: Sampled keys from which a band's width is computed.
@@ -65,7 +63,7 @@ def drifting(speed: float) -> Draw:
 
 
 def matching(rate: float, rows: int, seed: int = 0) -> tuple[F64, F64]:
-    """Two columns of which `l.a > r.a AND l.b < r.b` holds for this share of pairs, below 0.5."""
+    """Two columns; `l.a > r.a AND l.b < r.b` holds for this share of their pairs, below 0.5."""
     return workloads.matching(np.random.default_rng(seed), rows, rate)
 
 

@@ -8,15 +8,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spojoin.arrays import F64, I64
 from spojoin.kernels.codes import fold_doubles
-from spojoin.model import Column, Query, Window
+from spojoin.model import Column, Query
 from spojoin.query.load import parse_query
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
+from spojoin.windows import RowWindow, Window
 
 INEQUALITIES = "l.a > r.a AND l.b < r.b"
-#: Tuples that follow those of the full windows.
+#: Tuples that follow the full windows.
 MORE = 1 << 18
 #: Slides in a window.
 SLIDES = 10
@@ -43,23 +42,22 @@ class MeasuredJoin:
 
     @property
     def turns(self) -> int:
-        """How many tuples all streams have."""
+        """The number of tuples of all streams."""
         return len(self.stream)
 
     def lower(self, target: int, probe: int, first: int, end: int, upper: I64) -> I64:
         """The lowest index in the window over `target`, for each probe [first, end) of a stream: int64 (m,)."""
         window = self.windows[target]
-        if window.is_time:
+        if window.needs_time:
             now = self.times_us[probe][first:end]
-            floors = -(-now // window.slide) * window.slide - window.length
-            return np.minimum(np.searchsorted(self.times_us[target], floors), upper)
-        return np.maximum(-(-upper // window.slide) * window.slide - window.length, 0)
+            return np.minimum(np.searchsorted(self.times_us[target], window.begins(now)), upper)
+        return np.maximum(window.begins(upper), 0)
 
     def batch(self, stream: int, first: int, end: int) -> pa.RecordBatch:
         """Tuples [first, end) of a stream as the engine reads them."""
         a, b = self.columns[stream]
         held: dict[str, F64 | I64] = {"a": a[first:end], "b": b[first:end]}
-        if self.windows[0].is_time:
+        if self.windows[0].needs_time:
             held["ts"] = self.times_us[stream][first:end] // 1_000
         return pa.record_batch(held)
 
@@ -97,7 +95,7 @@ def cross_join(
     before = np.stack([np.arange(len(stream) + 1) - second, second]).astype(np.int64)
     full = max(int(np.searchsorted(before[s], windows[s])) for s in (0, 1))
     codes = tuple(_codes(query, s, *columns[s]) for s in (0, 1))
-    both = tuple(Window(False, windows[s], slides[s]) for s in (0, 1))
+    both = tuple(RowWindow(windows[s], slides[s]) for s in (0, 1))
     return MeasuredJoin(query, both, columns, codes, stream, before, (), min(full, len(stream)))
 
 
@@ -116,7 +114,7 @@ def _codes(query: Query, stream: int, a: F64, b: F64) -> I64:
 
 
 def query_text(condition: str, names: tuple[str, str], window: int, slide: int) -> str:
-    """The text of a query on columns a and b over a count window; a self join where both names are the same."""
+    """The text of a query on columns a and b over a count window; a self join if both names are the same."""
     streams = "\n".join(f"  {name}:\n    schema: {{a: double, b: double}}" for name in dict.fromkeys(names))
     return f"""\
 name: figure

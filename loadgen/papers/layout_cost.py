@@ -14,16 +14,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from loadgen.papers.model import LeftOut, Series
-from loadgen.papers.run import FigureRun
-from spojoin.embedded.accounts import Accounts
+from loadgen.papers.figure import FigureRun, LeftOut, Series
+from loadgen.papers.layouts.accounts import Accounts, FrameTimes
+from loadgen.papers.layouts.costs import imbalance
 from spojoin.embedded.engine import Engine
-from spojoin.embedded.frame_times import FrameTimes
 from spojoin.errors import SpoJoinError
+from spojoin.evaluation.choices import check, layout, method
 from spojoin.model import DEFAULT_METHOD, Query
-from spojoin.published.layouts.catalog import check_key, layout
-from spojoin.published.layouts.load import imbalance
-from spojoin.published.methods.catalog import method
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import UNLIMITED, RouterConfig
 
@@ -68,10 +65,10 @@ class LayoutFeed:
 
 @dataclass(frozen=True, slots=True)
 class LayoutCost:
-    """What was measured on full windows.
+    """The measurement on full windows.
 
     us: per tuple, from the median frame of the slowest worker; p50_ms, p99_ms, max_ms: per frame, of the slowest worker
-    tuples: how many were measured; loads: of each worker meanwhile; error: why nothing was measured
+    tuples: the number of measured ones; loads: of each worker meanwhile; error: the reason for a missing measurement
     """
 
     us: float = 0.0
@@ -111,7 +108,9 @@ class LayoutRun:
         frame_tuples = max(sum(feed.turns), FILL_TUPLES)
         sizes = {"frame_tuples": frame_tuples, "batch_tuples": BATCH_TUPLES, "handover_frames": 1}
         self.engine = Engine(
-            query_of(measured, feed.text, workers), RouterConfig("figures", workers, **sizes, credits_frames=UNLIMITED)
+            query_of(measured, feed.text, workers),
+            RouterConfig("figures", workers, **sizes, credits_frames=UNLIMITED),
+            observe=Accounts,
         )
         self._at = [0] * len(feed.columns)
 
@@ -132,7 +131,7 @@ class LayoutRun:
                 self.frame([count * min(at_once, frames - first) for count in self._feed.turns])
 
     def frame(self, turns: Sequence[int] | None = None) -> int:
-        """Feed `turns` tuples of each stream, by default those of a frame; returns how many in all."""
+        """Feed `turns` tuples of each stream, by default a frame's; returns the total number."""
         taken = turns or self._feed.turns
         for stream, (columns, count) in enumerate(zip(self._feed.columns, taken, strict=True)):
             rows = slice(self._at[stream], self._at[stream] + count)
@@ -154,7 +153,7 @@ def query_of(measured: MeasuredLayout, text: str, workers: int) -> Query:
     """The query of this text, with the layout and its method. Raises SpoJoinError if the layout refuses the query."""
     choice = layout(measured.layout, {**measured.options, "workers": str(workers)})
     query = replace(parse_query(text), layout=choice)
-    check_key(query, choice)
+    check(query)
     if measured.method == DEFAULT_METHOD:
         return query
     return replace(query, method=method(measured.method, measured.method_options))
@@ -170,7 +169,7 @@ def cost(measured: MeasuredLayout, feed: LayoutFeed, workers: int, seconds: floa
 
 def _cost(made: LayoutRun, feed: LayoutFeed, seconds: float) -> LayoutCost:
     made.fill(feed.fill)
-    accounts = made.engine.accounts
+    accounts = made.engine.observer
     assert isinstance(accounts, Accounts)
     accounts.frame_times = FrameTimes()
     before, matches, tuples, began = made.loads(), made.engine.matches, 0, time.perf_counter()
@@ -213,7 +212,7 @@ def costs(
 
 
 def cost_series(found: Costs, value: Callable[[LayoutCost], float]) -> list[Series]:
-    """One series for each label, with what `value` takes from its costs; labels without any are left out."""
+    """One series for each label, with `value` of its costs; labels without costs are left out."""
     series = []
     for label in dict.fromkeys(label for label, _ in found):
         points = {x: each for (name, x), each in found.items() if name == label and each.tuples}

@@ -1,4 +1,4 @@
-"""Measure every layout on one self join of skewed keys, and print the table of the layouts' README.
+"""Measure every layout on one self join of skewed keys, and print the table of the papers' README.
 
 python -m loadgen.papers.layout_table [--workers 4] [--window 20000] [--tuples 100000] [--method scan]
 """
@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from loadgen.errors import one_sentence
+from loadgen.papers.layouts.catalog import LAYOUTS
 from loadgen.promises.data import Columns, columns
 from spojoin.embedded.run import engine_for
+from spojoin.evaluation.choices import chosen_layout, method
 from spojoin.model import Query
-from spojoin.published.layouts.catalog import LAYOUTS, chosen_layout
-from spojoin.published.methods.catalog import method
 from spojoin.query.load import parse_query
 
 SLIDES = 10

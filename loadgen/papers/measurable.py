@@ -1,12 +1,14 @@
-"""What can be measured: a method at its own interface, or the product's whole engine.
+"""The measurable objects: a method at its own interface, and the product's whole engine.
 
 A method runs without router and sink, which favours it; the engine's time includes frames, order and result rows.
+
+Seconds are CPU time, or wall-clock time for methods with threads.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -14,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadgen.papers.joins import MeasuredJoin
+from loadgen.papers.methods.machine import SIDES, StreamSide, searches_of
+from loadgen.papers.methods.side import Side
+from spojoin.arrays import I64
 from spojoin.embedded.engine import Engine
-from spojoin.model import DEFAULT_METHOD, Direction, Window
-from spojoin.published.methods.catalog import method
-from spojoin.published.methods.machine import StreamSide, searches_of
-from spojoin.published.methods.registry import SIDES
-from spojoin.published.methods.side import I64, Searches, Side
+from spojoin.errors import SpoJoinError
+from spojoin.evaluation.choices import method
+from spojoin.model import DEFAULT_METHOD, Direction
 from spojoin.roles.router.config import UNLIMITED, RouterConfig
+from spojoin.windows import Window
 
 #: The engine's largest frame; a smaller one is chosen where latency is measured.
 ENGINE_FRAME_TUPLES = 8_192
@@ -28,22 +32,20 @@ ENGINE_FRAME_TUPLES = 8_192
 
 @dataclass(frozen=True, slots=True)
 class StoredPart:
-    """What one of several workers stores: every `workers`-th block of `block` tuples of each stream; all search."""
+    """The share of one of several workers: every `workers`-th block of `block` tuples of each stream; all search."""
 
     worker: int
     workers: int
     block: int = 1
 
     def mine(self, count: int) -> NDArray[np.bool_]:
-        """Which of a stream's first `count` tuples the worker stores: (count,)."""
+        """Whether the worker stores each of a stream's first `count` tuples: (count,)."""
         owners: I64 = np.arange(count, dtype=np.int64) // self.block % self.workers
         return np.equal(owners, self.worker)
 
     def window(self, whole: Window) -> Window:
         """The window in the worker's own tuples; a time window is the same for all workers."""
-        if whole.is_time:
-            return whole
-        return Window(False, max(whole.length // self.workers, 1), max(whole.slide // self.workers, 1))
+        return whole.share(self.workers)
 
 
 ALL = StoredPart(0, 1)
@@ -51,10 +53,10 @@ ALL = StoredPart(0, 1)
 
 @dataclass(frozen=True, slots=True)
 class MethodWork:
-    """A method, and which part of its work is measured.
+    """A method, and the measured part of its work.
 
     options: the method's own; chunk: tuples taken at once, 0 for as many as take a fixed time
-    is_storing, is_searching: what is measured; share: the part of the tuples that is stored, by default all
+    is_storing, is_searching: the measured work; share: the stored part of the tuples, by default all
     """
 
     method: str
@@ -139,7 +141,7 @@ class Sides:
         if not self._work.is_storing:
             # Every search runs against the windows as `fill` left them.
             full, length = int(self._join.before[s][self._join.fill]), self._join.windows[s].length
-            oldest = 0 if self._join.windows[s].is_time else max(full - length, 0)
+            oldest = 0 if self._join.windows[s].needs_time else max(full - length, 0)
             upper = np.full_like(turn.upper, self._below[s][full])
             lower = np.full_like(turn.lower, self._below[s][oldest])
             return turn._replace(stored=turn.stored[:, :0], lower=lower, upper=upper)
@@ -161,19 +163,15 @@ class Sides:
 
 
 def _clock(options: Mapping[str, str]) -> Callable[[], float]:
-    """CPU time, which leaves out other work on the machine; the wall clock where a method has threads."""
+    """CPU time, which excludes other work on the machine; wall-clock time if a method has threads."""
     has_threads = options.get("threads", "1") != "1" or options.get("merge") == "non_blocking"
     return time.perf_counter if has_threads else time.thread_time
 
 
 def _ask(turn: Turn) -> int:
-    searches = [_searches(direction, turn.probes) for direction in turn.directions]
+    searches = [searches_of(direction, list(turn.probes)) for direction in turn.directions]
     found = turn.side.take(turn.stored, searches, turn.lower, turn.upper)
     return sum(int(each.counts.sum()) for each in found)
-
-
-def _searches(direction: Direction, probes: I64) -> Searches:
-    return searches_of(direction, list(probes))
 
 
 class Whole:
@@ -220,3 +218,83 @@ def measurable(join: MeasuredJoin, work: MethodWork) -> Measurable:
     if work.method == DEFAULT_METHOD:
         return Whole(join, work.chunk or ENGINE_FRAME_TUPLES)
     return Sides(join, work)
+
+
+#: Tuples stored at once while a window is filled.
+FILL_TUPLES = 8_192
+#: Tuples of the first measured chunk; each later one takes about CHUNK_S.
+FIRST_TUPLES, CHUNK_S, CHUNK_TUPLES_MAX = 16, 0.05, 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A measurement: seconds float64 (c,) and sizes int64 (c,) of each chunk; error: the reason for none."""
+
+    seconds: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    sizes: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    matches: int = 0
+    nbytes: int = 0
+    counters: Mapping[str, float] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def tuples(self) -> int:
+        return int(self.sizes.sum())
+
+    @property
+    def us(self) -> float:
+        """Microseconds per tuple."""
+        return 1e6 * float(self.seconds.sum()) / max(self.tuples, 1)
+
+    @property
+    def rate(self) -> float:
+        """Tuples per second."""
+        return 1e6 / self.us if self.us else 0.0
+
+    @property
+    def rates(self) -> NDArray[np.float64]:
+        """Tuples per second of each chunk: float64 (c,)."""
+        return self.sizes / np.maximum(self.seconds, 1e-9)
+
+    def latency_us(self, percent: float) -> float:
+        """A percentile of the time that chunks took, from the first tuple's arrival to the last one's result."""
+        return 1e6 * float(np.percentile(self.seconds, percent)) if len(self.seconds) else 0.0
+
+
+def measure(join: MeasuredJoin, work: MethodWork, seconds: float) -> Point:
+    """Measure one method on one join for this long; a method that refuses the query gives the reason as `error`."""
+    try:
+        return measured(measurable(join, work), join, seconds, work.chunk)
+    except SpoJoinError as error:
+        return Point(error=str(error))
+
+
+def measured(made: Measurable, join: MeasuredJoin, seconds: float, chunk: int = 0) -> Point:
+    """Fill the windows, then measure chunk by chunk until the time is over or the tuples are used up."""
+    for first in range(0, join.fill, FILL_TUPLES):
+        made.fill(first, min(first + FILL_TUPLES, join.fill))
+    at = join.fill
+    size = chunk or FIRST_TUPLES
+    made.take(at, at + size)  # compiles the code of the first probe
+    before = made.counters()
+    taken: list[tuple[float, int]] = []
+    matches = 0
+    for first, end in _chunks(at + size, join.turns, chunk, taken, seconds):
+        took, found = made.take(first, end)
+        taken.append((took, end - first))
+        matches += found
+    after = made.counters()
+    spent, sizes = np.array([t for t, _ in taken]), np.array([n for _, n in taken], np.int64)
+    return Point(spent, sizes, matches, made.nbytes, {k: v - before.get(k, 0.0) for k, v in after.items()})
+
+
+def _chunks(
+    at: int, turns: int, chunk: int, taken: list[tuple[float, int]], seconds: float
+) -> Iterator[tuple[int, int]]:
+    size, spent = chunk or FIRST_TUPLES, 0.0
+    while spent < seconds and at + size <= turns:
+        yield at, at + size
+        at += size
+        spent += taken[-1][0]
+        if not chunk:
+            size = int(np.clip(size * CHUNK_S / max(taken[-1][0], 1e-6), FIRST_TUPLES, CHUNK_TUPLES_MAX))

@@ -1,6 +1,6 @@
-"""Draw the README's plot, throughput of methods by window, from the table in the methods' page; nothing is measured.
+"""Draw the README's plot, throughput of methods by window, from a table on the page of the papers.
 
-`make figures ONLY=methods` measures what the table holds; `python -m loadgen.papers.methods_picture` then draws it.
+`make figures ONLY=methods` measures the table; `python -m loadgen.papers.methods_picture` then draws it.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from loadgen.papers.model import Figure, Panel, Series
-from loadgen.papers.plot import svg
+from loadgen.papers.figure import Figure, Panel, Series
+from loadgen.papers.page import svg
 
-TABLE = Path("services/spojoin/published/methods/README.md")
+PAGE = Path("loadgen/papers/README.md")
+SECTION = "### Methods, measured\n"
 PICTURE = Path("loadgen/papers/methods.svg")
 #: The table's first columns: processor microseconds a tuple at these windows.
 WINDOWS = (10_000, 100_000, 1_000_000)
@@ -29,7 +30,8 @@ def rates(table: str) -> list[Series]:
 def main() -> None:
     """Write the plot beside this module."""
     title = "Self join on two inequalities, 25 % of pairs match"
-    panel = Panel(title, "tuples of window", "tuples/s on one thread", rates(TABLE.read_text()), log_x=True, log_y=True)
+    table = PAGE.read_text().partition(SECTION)[2].partition("\n### ")[0]
+    panel = Panel(title, "tuples of window", "tuples/s on one thread", rates(table), log_x=True, log_y=True)
     drawn = svg(Figure("methods", title, "", (panel,), ()))
     PICTURE.write_text(f'<?xml version="1.0" encoding="utf-8"?>\n{drawn}')
 

@@ -5,16 +5,85 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from html import escape
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
-from loadgen.papers.claims import Claim, ClaimVerdict
-from loadgen.papers.model import Figure, LeftOut
-from loadgen.papers.plot import svg
+from loadgen.bench.pages import facts, html_page
+from loadgen.papers.figure import Claim, ClaimVerdict, Figure, LeftOut, Panel, Series
+from spojoin.errors import ConfigurationError
+
+WIDTH, HEIGHT = 5.2, 3.7
+COLUMNS = 2
+MARKS = "osD^v<>PX*"
+
+
+def svg(figure: Figure) -> str:
+    """The figure's panels, two to a row, as one SVG element. Raises ConfigurationError without matplotlib."""
+    try:
+        import matplotlib  # noqa: PLC0415  (an extra)
+
+        matplotlib.use("svg")
+        from matplotlib import pyplot  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ConfigurationError("figures need Matplotlib: pip install 'spojoin-loadgen[papers]'") from error
+    rows = -(-len(figure.panels) // COLUMNS)
+    columns = min(len(figure.panels), COLUMNS)
+    # Text remains text, and a figure always gives the same bytes.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": figure.name, "font.size": 9}):
+        drawing, axes = pyplot.subplots(rows, columns, figsize=(WIDTH * columns, HEIGHT * rows), squeeze=False)
+        for panel, axis in zip(figure.panels, axes.flat, strict=False):
+            _draw(panel, axis)
+        for axis in list(axes.flat)[len(figure.panels) :]:
+            axis.set_axis_off()
+        drawing.tight_layout()
+        out = StringIO()
+        drawing.savefig(out, format="svg", metadata={"Date": None})
+        pyplot.close(drawing)
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _draw(panel: Panel, axis: Any) -> None:  # noqa: ANN401  (matplotlib has no types)
+    series = [each for each in panel.series if len(each.y)]
+    if any(isinstance(x, str) for each in series for x in each.x):
+        _bars(series, axis)
+    else:
+        for number, each in enumerate(series):
+            _curve(each, MARKS[number % len(MARKS)], axis)
+        if panel.log_x:
+            axis.set_xscale("log")
+    if panel.log_y and all(y > 0 for each in series for y in each.y):
+        axis.set_yscale("log")
+    elif series:
+        axis.set_ylim(bottom=min(0, *(min(each.y) for each in series)))
+    axis.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+    axis.grid(alpha=0.3)
+    if len(series) > 1:
+        axis.legend(fontsize=7)
+
+
+def _curve(series: Series, mark: str, axis: Any) -> None:  # noqa: ANN401
+    marker = mark if len(series.x) <= 24 else None
+    if len(series.low):
+        below = [y - low for y, low in zip(series.y, series.low, strict=True)]
+        above = [high - y for y, high in zip(series.y, series.high, strict=True)]
+        axis.errorbar(series.x, series.y, (below, above), label=series.name, marker=marker, markersize=4, capsize=2)
+    else:
+        axis.plot(series.x, series.y, label=series.name, marker=marker, markersize=4)
+
+
+def _bars(series: list[Series], axis: Any) -> None:  # noqa: ANN401
+    places = list(dict.fromkeys(x for each in series for x in each.x))
+    width = 0.8 / len(series)
+    for number, each in enumerate(series):
+        at = [places.index(x) + (number - (len(series) - 1) / 2) * width for x in each.x]
+        axis.bar(at, each.y, width, label=each.name)
+    axis.set_xticks(range(len(places)), [str(place) for place in places])
+
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
-section { margin: 3rem 0 } svg { max-width: 100%; height: auto } table { border-collapse: collapse }
-td, th { padding: .3rem .9rem .3rem 0; text-align: left; vertical-align: top } tr { border-bottom: 1px solid #ddd }
+section { margin: 3rem 0 } svg { max-width: 100%; height: auto } td, th { text-align: left }
 .disagrees { color: #b00020 } .agrees { color: #0a6b2d } nav { columns: 3 } nav a { display: block }
 """
 PAGE = "figures.html"
@@ -32,15 +101,12 @@ def write(figures: Sequence[Figure], about: Mapping[str, object], folder: Path) 
     """
     folder.mkdir(parents=True, exist_ok=True)
     sections = [_section(figure, folder) for figure in figures]
-    facts = "; ".join(f"{name} {value}" for name, value in about.items())
     links = "".join(f"<a href='#{figure.name}'>{escape(figure.title)}</a>" for figure in figures)
     path = folder / PAGE
-    path.write_text(
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>The papers' figures</title>"
-        f"<style>{_STYLE}</style></head><body><h1>The papers' figures, measured here</h1><p>{escape(facts)}</p>"
-        f"<p>{escape(_summary(figures))} {escape(TIMES)}</p><nav>{links}</nav>{''.join(sections)}</body></html>",
-        encoding="utf-8",
+    body = (
+        f"<p>{facts(about)}</p><p>{escape(_summary(figures))} {escape(TIMES)}</p><nav>{links}</nav>{''.join(sections)}"
     )
+    path.write_text(html_page("The papers' figures, measured here", body, style=_STYLE), encoding="utf-8")
     return path
 
 

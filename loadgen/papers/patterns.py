@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from loadgen.errors import one_sentence
+from loadgen.papers.layouts.costs import imbalance
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.run import engine_for
+from spojoin.evaluation.choices import chosen_layout
 from spojoin.model import Query
-from spojoin.published.layouts.catalog import chosen_layout
-from spojoin.published.layouts.load import imbalance
 from spojoin.query.load import parse_query
 
 PATTERNS = (("kp", ()), ("dp", ()), ("hp", ()), ("hp", ("balance=tuples",)))
@@ -40,7 +40,6 @@ HEADS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--keys", type=int, default=100)

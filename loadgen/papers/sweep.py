@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from loadgen.papers.figure import FigureRun, LeftOut, Panel, Series
 from loadgen.papers.joins import MeasuredJoin
-from loadgen.papers.measurable import ALL, MethodWork, StoredPart
-from loadgen.papers.meter import Point, measure
-from loadgen.papers.model import LeftOut, Panel, Series
-from loadgen.papers.run import FigureRun
+from loadgen.papers.measurable import ALL, MethodWork, Point, StoredPart, measure
+from spojoin.arrays import F64
 
 Value = Callable[[Point], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A curve of a figure: a method, and which part of its work is measured.
+    """A curve of a figure: a method, and the measured part of its work.
 
     options: the method's own, or a function of x that gives them; the rest as in MethodWork
     """
@@ -30,7 +31,6 @@ class Line:
     share: StoredPart = ALL
 
     def at(self, x: float) -> MethodWork:
-        """The work at this x."""
         options = self.options(x) if callable(self.options) else self.options
         return MethodWork(self.method, options, self.chunk, self.is_storing, self.is_searching, self.share)
 
@@ -42,7 +42,7 @@ class SweepTable:
     points: Mapping[tuple[str, float | str], Point]
 
     def series(self, value: Value, low: Value | None = None, high: Value | None = None) -> list[Series]:
-        """One series for each label, with what `value` takes from its points; labels without points are left out."""
+        """One series for each label, with `value` of its points; labels without points are left out."""
         found = []
         for label in dict.fromkeys(label for label, _ in self.points):
             of_label = {x: point for (name, x), point in self.points.items() if name == label and point.tuples}
@@ -87,3 +87,42 @@ def _rate_at(percent: float) -> Value:
         return float(min(at, point.rate) if percent < 50 else max(at, point.rate))
 
     return value
+
+
+PERCENTS = (1, 5, 10, 25, 50, 75, 90, 95, 99)
+#: The arrival rate, as a share of the slowest method's rate.
+LOAD = 0.5
+
+
+def waited(service_s: F64, every_s: float) -> F64:
+    """Seconds from the arrival of each frame to its end, float64 (n,); one frame arrives every `every_s`.
+
+    Lindley's recursion in closed form: a frame ends at the maximum, over arrivals so far, of arrival plus work since.
+    """
+    work = np.cumsum(service_s)
+    arrivals = np.arange(len(service_s)) * every_s
+    begun = np.maximum.accumulate(arrivals - (work - service_s))
+    return begun + work - arrivals
+
+
+def _latencies(table: SweepTable) -> dict[str, F64]:
+    points = {label: point for (label, _), point in table.points.items() if len(point.seconds)}
+    every = max((float(np.mean(point.seconds)) for point in points.values()), default=0.0) / LOAD
+    return {label: waited(point.seconds, every) for label, point in points.items()}
+
+
+def cdf_panel(title: str, table: SweepTable, frame: int) -> Panel:
+    """The cumulative distribution of the latency of frames, in milliseconds; the table has a single x."""
+    series = [
+        Series(label, [float(v) for v in np.percentile(waits, PERCENTS) * 1e3], [float(p) for p in PERCENTS])
+        for label, waits in _latencies(table).items()
+    ]
+    return Panel(title, f"ms from arrival to result, frames of {frame}", "% of frames", series, log_x=True)
+
+
+def percentile_ratios(table: SweepTable, above: str, below: str, percent: float) -> list[float]:
+    """The latency percentile of `above` divided by that of `below`: one number, or none."""
+    found = _latencies(table)
+    if not {above, below} <= found.keys():
+        return []
+    return [float(np.percentile(found[above], percent) / np.percentile(found[below], percent))]

@@ -1,1 +1,1 @@
-"""The benchmark: every speed that is promised, as a ratio within one run, with the machine named."""
+"""The benchmark: every promised speed as a ratio within one run, with the machine's name."""

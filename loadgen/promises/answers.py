@@ -1,4 +1,4 @@
-"""Section `answers`: what one answer a left row costs, by form, in times of a plain count of the same conditions."""
+"""Section `answers`: the cost of one answer per left row, by form, relative to a plain count of the same conditions."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from loadgen.promises.context import Context
-from loadgen.promises.figures import Bar, Measurement, at_least, at_most
+from loadgen.bench.measurement import Bar, Measurement, at_least, at_most, seconds
+from loadgen.promises.sizes import Context
 from loadgen.promises.statement import RANGES, SCHEMA, StatementRows, counting_text, statement_rows
-from loadgen.promises.timing import seconds
+from loadgen.window import window_begin
+from spojoin.arrays import I64
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.run import engine_for
 from spojoin.query.load import parse_query
 
-I64 = NDArray[np.int64]
-#: The values of an answer's rows, of all rows and the partners' numbers, ascending.
+#: The values of an answer's rows, given all rows and the partners' numbers, ascending.
 Value = Callable[[StatementRows, I64], list[object]]
 
 BANDS = "ABS(l.a - r.a) < 5 AND ABS(l.b - r.b) < 5"
 NEAREST = "l.k = r.k AND l.a >= r.a"
-#: Of a left row with which of some right ones it satisfies a condition.
+#: By condition, whether right rows satisfy it with a left row.
 _HOLDS: dict[str, Callable[[StatementRows, int, I64], NDArray[np.bool_]]] = {
     RANGES: lambda rows, one, r: (
         (rows.measured.a[r] < rows.measured.a[one]) & (rows.measured.b[r] > rows.measured.b[one])
@@ -40,18 +40,18 @@ ROLES = 2
 #: Left rows whose answers are compared with a scan, of each form.
 CHECKED = 8
 CHUNK_ROWS = 1 << 16
-#: v of the rows that ask where only those that are timed do.
+#: The v of rows that ask, if only timed rows ask.
 ASKS = 1
-#: Forms that list partners are timed over few rows.
+#: How many rows time forms that list partners.
 LISTED = 1 << 9
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """One form of answer: its text, what it must be, and its bar.
+    """One form of answer: its text, its right values, and its bar.
 
-    at_close: about all partners; else about earlier ones
-    one_in: a piece has so many times fewer rows than one of a count; unless it is 1, only the rows that are timed ask
+    at_close: whether the answer covers all partners, not only earlier ones
+    one_in: a count's piece has this many times more rows; unless it is 1, only timed rows ask
     """
 
     column: str
@@ -64,7 +64,7 @@ class AnswerForm:
     one_in: int = LISTED
 
     def text(self, window: int) -> str:
-        """As YAML; the slide is a tenth of the window."""
+        """The query as YAML; the slide is a tenth of the window."""
         return f"""\
 name: bench
 streams:
@@ -84,7 +84,7 @@ order: arrival
         """The numbers of a row's partners by a scan, ascending."""
         seqs: I64 = np.arange(len(rows.k) if self.at_close else left, dtype=np.int64)
         later = np.maximum(seqs, left)
-        inside = np.minimum(seqs, left) >= -(-later // (window // 10)) * (window // 10) - window
+        inside = np.minimum(seqs, left) >= window_begin(later, window, window // 10)
         found: I64 = seqs[inside & (seqs != left) & _HOLDS[self.on](rows, left, seqs)]
         return found
 
@@ -131,7 +131,7 @@ ASOF = AnswerForm("r.seq", _nearest, at_least(150_000), "ASOF ", "", NEAREST, on
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """Median ratios, pair by pair, of a left row's time to a plain count's of a row and role; and ASOF's rate."""
+    """Median pairwise ratios of a left row's time to a plain count's time per row and role; and ASOF's rate."""
     for name, form in FORMS.items():
         context.say(name)
         taken = _timed(context, form)
@@ -144,9 +144,9 @@ def measure(context: Context) -> Iterator[Measurement]:
 
 
 def _timed(context: Context, form: AnswerForm) -> list[tuple[float, float]]:
-    """Seconds a row of the form and of a plain count, for each piece behind the full window, in alternation.
+    """Seconds per row of the form and of a plain count, in turn, for each piece after the full window.
 
-    At close the window is full, and rows close, once twice as many have come: a slide at a time, so a piece is one.
+    At close, rows close after twice as many rows as fill a window. They close slide by slide, so a piece is a slide.
     """
     sizes = context.sizes
     plain_piece = sizes.slide if form.at_close else sizes.slide_after // 10
@@ -172,7 +172,7 @@ def _timed(context: Context, form: AnswerForm) -> list[tuple[float, float]]:
 
 
 def _fed(engine: Engine, table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """What rows give, with the frame that they leave open."""
+    """The results of rows, including the last, partial frame."""
     fed = (engine.feed(0, batch) for batch in table.to_batches(CHUNK_ROWS))
     yield from chain.from_iterable(fed)
     yield from engine.flush()

@@ -1,4 +1,4 @@
-"""The workloads as arrays, and the self join that is measured on all of them."""
+"""The workloads as arrays, the self join on all of them, and its expected counts."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from loadgen.load import workloads
+from loadgen.window import window_of
+from spojoin.arrays import F64, I64
 from spojoin.kernels.codes import fold_doubles
 from spojoin.model import Column, Output, Query
 from spojoin.query.load import parse_query
 
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
-
 FLIGHTS = "flights"
 #: The time of the first row that has one: 2026-01-01.
 FIRST_MS = 1_767_225_600_000
-#: What is measured, and its share of matching pairs.
+#: The measured workloads; the shares of matching pairs follow.
 NAMES = ("uniform", "taxi", "selective", FLIGHTS)
 ABOUT = {
     "uniform": "uniform 2-decimal doubles, 25 % match",
@@ -45,11 +43,11 @@ class Columns:
 
     @property
     def codes(self) -> tuple[I64, I64]:
-        """As the join's codes."""
+        """The columns as the join's codes."""
         return fold_doubles(self.a), fold_doubles(self.b)
 
     def table(self) -> pa.Table:
-        """As an Arrow table with columns a and b."""
+        """The columns as an Arrow table with columns a and b."""
         return pa.table({"a": self.a, "b": self.b})
 
 
@@ -82,20 +80,11 @@ output: {output}
 
 
 def with_keys(data: Columns) -> pa.Table:
-    """The tuples with two columns more, as single messages have them: a key `id` and a time `ts`, both as text."""
+    """The tuples with two more columns, as in single messages: a key `id` and a time `ts`, both as text."""
     numbers = np.arange(len(data), dtype=np.int64)
     ids = pc.binary_join_element_wise("order", pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 8, "0"), "-")
     times = pc.strftime(pa.array(FIRST_MS + numbers, pa.timestamp("ms")), "%Y-%m-%dT%H:%M:%SZ")
     return pa.table({"id": ids, "a": data.a, "b": data.b, "ts": times})
-
-
-def keyed_self_join_text(window: int, slide: int, name: str) -> str:
-    """`self_join_text` over the rows of `with_keys`."""
-    columns_ = "schema: {a: double, b: double}"
-    text = self_join_text(window, slide, name=name)
-    return text.replace(
-        columns_, "schema: {id: string, a: double, b: double, ts: timestamp}\n    key: id\n    time: ts"
-    )
 
 
 def by_slot(query: Query, data: Columns) -> tuple[I64, ...]:
@@ -108,3 +97,23 @@ def by_slot(query: Query, data: Columns) -> tuple[I64, ...]:
 def _flights() -> pa.Table:
     table = workloads.flights().select(["distance", "air_time"]).drop_null()
     return pa.table({"a": pc.cast(table["distance"], pa.float64()), "b": pc.cast(table["air_time"], pa.float64())})
+
+
+def expected_counts(data: Columns, seq: int, window: int, slide: int) -> tuple[int, int]:
+    """Matches of tuple `seq` of a self join as left and as right side."""
+    inside = window_of(seq, window, slide)
+    a, b = data.a[inside], data.b[inside]
+    x, y = data.a[seq], data.b[seq]
+    return int(np.count_nonzero((a < x) & (b > y))), int(np.count_nonzero((a > x) & (b < y)))
+
+
+def check_counts(data: Columns, window: int, slide: int, counts: pa.Table, probes: int) -> None:
+    """Compare some rows of results, spread over all, with a scan. Raises AssertionError.
+
+    counts: columns seq, as_left and as_right
+    """
+    for row in np.linspace(0, counts.num_rows - 1, probes, dtype=np.int64).tolist():
+        found = {name: counts[name][row].as_py() for name in ("seq", "as_left", "as_right")}
+        expected = expected_counts(data, found["seq"], window, slide)
+        if (found["as_left"], found["as_right"]) != expected:
+            raise AssertionError(f"row {row} of the results is {found}, a scan finds as left and right {expected}")

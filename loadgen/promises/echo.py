@@ -1,4 +1,4 @@
-"""The broker's own floor of latency: processes that only pass messages on, through as many topics as services do."""
+"""The broker's own minimum latency: processes that only pass messages on, through as many topics as the services."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadgen.load.tap import POLL_S, RECORDS_MAX, STALL_S
-from loadgen.promises.produce import PacedProducer
+from loadgen.promises.serving import PacedProducer
 from spojoin.local.cluster import LocalCluster
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
@@ -24,19 +24,19 @@ STOP_S = 10.0
 
 
 class EchoProcess(NamedTuple):
-    """A process that passes messages on from each of its topics to the next one, the first of them another's.
+    """A process that passes messages on from each of its topics to the next; another process writes the first.
 
-    topics: how many it writes; is_transactional: whether in transactions
+    topics: how many it writes; is_transactional: whether it writes in transactions
     """
 
     topics: int
     is_transactional: bool
 
 
-#: Processes, each behind the one before.
+#: Processes, each after the previous one.
 Echo = Sequence[EchoProcess]
 
-#: As services do in one process (frames and results), and in one each (frames, partials, matches, results).
+#: The topics of services in one process (frames and results), and in one each (frames, partials, matches, results).
 OF_ONE_PROCESS: Echo = (EchoProcess(2, True),)
 OF_ONE_PROCESS_WITHOUT: Echo = (EchoProcess(2, False),)
 OF_A_PROCESS_EACH: Echo = (EchoProcess(1, True), EchoProcess(1, False), EchoProcess(1, False), EchoProcess(1, True))
@@ -45,9 +45,9 @@ OF_A_PROCESS_EACH: Echo = (EchoProcess(1, True), EchoProcess(1, False), EchoProc
 def echo_latencies(
     cluster: LocalCluster, name: str, echo: Echo, messages: Sequence[bytes], settled: int
 ) -> NDArray[np.float64]:
-    """Milliseconds from the moment at which each message was due until it was read behind the last topic, float64 (n,).
+    """Milliseconds from the time at which each message was due until it was read from the last topic, float64 (n,).
 
-    settled: the messages before this one don't count
+    settled: messages before this number don't count
     """
     topics = [f"echo.{name}.{number}" for number in range(sum(each.topics for each in echo) + 1)]
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))

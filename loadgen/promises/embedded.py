@@ -11,25 +11,24 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from loadgen.promises.context import Context
-from loadgen.promises.data import Columns, columns, self_join_text
-from loadgen.promises.figures import Measurement, at_least
+from loadgen.bench.measurement import Measurement, at_least
+from loadgen.promises.data import Columns, check_counts, columns, self_join_text
 from loadgen.promises.parts import run_by_part
-from loadgen.promises.scans import NUMPY_SCANS, ScanTime, time_scans
-from loadgen.promises.window import check_counts
+from loadgen.promises.scan import NUMPY_SCANS, ScanTime, time_scans
+from loadgen.promises.sizes import Context
 from spojoin.local.usage import Usage, usage_of
 
 RATIO_BAR = at_least(120)
 REACH_FOR = "to reach for: 500,000"
 WORKLOAD = "uniform"
-#: How often the command's usage is read.
+#: The interval at which the command's usage is read.
 POLL_S = 0.05
-#: Results that are compared with a scan.
+#: The number of results to compare with a scan.
 CHECKED = 8
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """Throughput with the window full, its ratio to scans before and after, and where the time goes."""
+    """Throughput with a full window, its ratio to scans before and after, and the time by part."""
     sizes = context.sizes
     data = columns(WORKLOAD, sizes.window + sizes.embedded_after)
     query, source, output = (context.scratch / name for name in ("query.yaml", "rows.parquet", "counts.parquet"))
@@ -51,9 +50,9 @@ def measure(context: Context) -> Iterator[Measurement]:
 
 
 def run(query: Path, source: Path, output: Path) -> tuple[dict[str, float], Usage]:
-    """Run the command; its report and what it used. Raises RuntimeError, with what it said, where it fails.
+    """Run the command; returns its report and usage. Raises RuntimeError with its output if it fails.
 
-    The peak in the report may be this process's: a child takes over its parent's when it is started.
+    The peak in the report may be this process's, since a child starts with its parent's peak.
     """
     report, log = output.with_suffix(".json"), output.with_suffix(".log")
     command = [sys.executable, "-m", "spojoin.cli.main", "run", str(query), "--input", f"rows={source}"]

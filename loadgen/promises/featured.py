@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from loadgen.bench.measurement import Bar, Measurement, at_least
 from loadgen.load.messages import ipc_bytes
-from loadgen.promises.context import Context
-from loadgen.promises.figures import Bar, Measurement, at_least
-from loadgen.promises.produce import MESSAGE_ROWS, fill
+from loadgen.promises.data import check_counts
 from loadgen.promises.services import CHECKED, CORES, Throughput, ahead, on_cores, throughput
+from loadgen.promises.serving import MESSAGE_ROWS, fill, prepared
 from loadgen.promises.serving import measured as running_services
-from loadgen.promises.serving import prepared
+from loadgen.promises.sizes import Context
 from loadgen.promises.statement import (
     RANGES,
     StatementRows,
@@ -23,17 +23,16 @@ from loadgen.promises.statement import (
     statement_rows,
     summing_text,
 )
-from loadgen.promises.window import check_counts
 from spojoin.local.cluster import LocalCluster, local_cluster
 
 RATIO_BAR, SUM_BAR = at_least(0.7), at_least(0.5)
-#: More rows than are answered: the filters refuse one in 90.
+#: The ratio of rows to answered rows, with a reserve: the filters drop one in 90.
 MORE = 1.05
 PLAIN, FEATURED, SUMMED = "bench-plain", "bench-featured", "bench-summed"
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """The rates with the window full, and their ratios. All read the same messages, with all columns."""
+    """The rates with a full window, and their ratios. All queries read the same messages, with all columns."""
     sizes = context.sizes
     rows = statement_rows(round((sizes.window + sizes.services_after + ahead(sizes)) * MORE))
     window = sizes.window

@@ -1,4 +1,4 @@
-"""Section `frames`: what a frame costs whatever its size, by frames of 64, 512 and 4,096 rows of the same stream."""
+"""Section `frames`: the fixed cost of a frame, by frames of 64, 512 and 4,096 rows of the same stream."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from statistics import median
 
 import pyarrow as pa
 
-from loadgen.promises.context import Context
+from loadgen.bench.measurement import Measurement, at_least, at_most, seconds
 from loadgen.promises.data import columns, self_join
 from loadgen.promises.embedded import WORKLOAD
-from loadgen.promises.figures import Measurement, at_least, at_most
-from loadgen.promises.timing import seconds
+from loadgen.promises.sizes import Context
 from spojoin.embedded.engine import Engine
 from spojoin.roles.router.config import UNLIMITED, RouterConfig
 
 SMALL, MIDDLE, LARGE = 64, 512, 4_096
 SMALL_BAR, MIDDLE_BAR = at_most(0.04, goal=0.02), at_least(0.6)
-#: Rows fed at once, as the readers of files do: a frame is timed, and not a call.
+#: Rows fed at once, as by readers of files, so that the time of frames counts, not of calls.
 CHUNK_ROWS = 1 << 16
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """Median ratios, piece by piece, of a frame's time and of rates, with the window full and one thread."""
+    """Median ratios, piece by piece, of a frame's time and of rates, with a full window and one thread."""
     sizes = context.sizes
     piece = sizes.slide_after // 8
     data = columns(WORKLOAD, sizes.window + piece * sizes.repeats).table()
@@ -39,15 +38,15 @@ def measure(context: Context) -> Iterator[Measurement]:
 
 
 class FrameStream:
-    """An engine that takes frames of so many rows, and what it has counted."""
+    """An engine with frames of a given size, and its counts."""
 
     def __init__(self, window: int, rows: int) -> None:
         config = RouterConfig("bench", frame_tuples=rows, credits_frames=UNLIMITED)
-        self._engine = Engine(self_join(window, window // 10), config, accounts=False)
+        self._engine = Engine(self_join(window, window // 10), config)
         self._results: list[pa.RecordBatch] = []
 
     def feed(self, table: pa.Table) -> None:
-        """Take rows; the last may wait for their frame to be full."""
+        """Take rows; the last ones may wait until their frame is full."""
         self._results += chain.from_iterable(self._engine.feed(0, batch) for batch in table.to_batches(CHUNK_ROWS))
 
     def end(self) -> pa.Table:
@@ -58,7 +57,7 @@ class FrameStream:
 
 
 def figures(taken: Sequence[Mapping[int, float]], piece: int) -> Iterator[Measurement]:
-    """The ratios of seconds that a piece of so many rows took, by the rows of a frame."""
+    """The ratios of the seconds that a piece of `piece` rows took, by the rows of a frame."""
     frame_ms = {rows: median(each[rows] for each in taken) / piece * rows * 1e3 for rows in taken[0]}
     note = f"median of {len(taken)} pairs; {{}} and {frame_ms[LARGE]:.3g} ms a frame".format
     small = median(each[SMALL] * SMALL / (each[LARGE] * LARGE) for each in taken)

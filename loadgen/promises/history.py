@@ -19,32 +19,31 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import spojoin.spark
+from loadgen.bench.measurement import Measurement, at_least, at_most
 from loadgen.load.spark import start
-from loadgen.promises.context import Context
-from loadgen.promises.data import FLIGHTS, Columns, columns, self_join_text
-from loadgen.promises.figures import Measurement, at_least, at_most
-from loadgen.promises.window import check_counts, expected_counts
+from loadgen.promises.data import FLIGHTS, Columns, check_counts, columns, expected_counts, self_join_text
+from loadgen.promises.sizes import Context
 from spojoin.local.usage import family_cpu_s
-from spojoin.spark.asked import of_query
-from spojoin.spark.planned import planned
-from spojoin.spark.settings import settings_of
-from spojoin.spark.written import write_parquet
+from spojoin.spark.api import plan_history
+from spojoin.spark.files import write_parquet
+from spojoin.spark.history_query import frame_query
+from spojoin.spark.session import settings_of
 
 CORES = 2
 SPEEDUP_BAR = at_least(1.6)
 PARTITIONS_BAR = at_most(1.15)
 FEW, MANY = 4, 64
-#: Spark runs twice, as `spojoin run` does, and the better run counts.
+#: The number of runs of Spark and `spojoin run`; the best one counts.
 ROUNDS = 2
-#: Results that are compared with a scan.
+#: The number of results to compare with a scan.
 CHECKED = 8
-#: Rows that nested loops are timed over, and how many of the last of them probe.
+#: The rows of a timed nested loop, and the number of last rows that probe.
 LOOPED_ROWS, LOOPED_PROBES = 200_000, 2_000
 ROW_GROUP = 250_000
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """The speedup, what many files cost, and nested loops over the same rows."""
+    """The speedup, the cost of many files, and nested loops over the same rows."""
     work = _Work.of(context)
     context.say("Spark starts, and joins a few rows, which compiles and isn't timed")
     spark = start(cores=CORES, name="spojoin-bench", progress=lambda _: None)
@@ -58,9 +57,9 @@ def measure(context: Context) -> Iterator[Measurement]:
 
 @dataclass(frozen=True, slots=True)
 class _BySpark:
-    """Seconds, processor time of Spark and all its tasks, how many tasks joined, and where the results are.
+    """Seconds, processor time of Spark and its tasks, the number of joining tasks, and the results' place.
 
-    cpu_s: None where the system doesn't report it
+    cpu_s: None if the system doesn't report it
     """
 
     seconds: float
@@ -70,7 +69,7 @@ class _BySpark:
 
 
 class _ByRun(NamedTuple):
-    """Seconds from the first row on, and processor time of the whole process."""
+    """Seconds since the first row, and processor time of the whole process."""
 
     seconds: float
     cpu_s: float
@@ -78,7 +77,7 @@ class _ByRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Flights, looped, with their numbers, and the query that counts."""
+    """Repeated flights with their numbers, and the counting query."""
 
     folder: Path
     data: Columns
@@ -113,17 +112,17 @@ class _Work:
         return folder
 
     def by_spark(self, spark: SparkSession, source: Path) -> _BySpark:
-        """Counting, planning, joining and writing Parquet, as a backfill does."""
+        """Count, plan, join and write Parquet, as a backfill does."""
         output, java = source.with_name(f"{source.name}-counts"), _java_pid(spark)
         began, used = time.perf_counter(), family_cpu_s(java) or 0.0
-        asked = of_query(self.query, (spark.read.parquet(str(source)),))
-        history = planned(spark, asked, "id", None, settings_of(spark))
+        asked = frame_query(self.query, (spark.read.parquet(str(source)),))
+        history = plan_history(spark, asked, "id", None, settings_of(spark))
         write_parquet(history, str(output), replaces=True)
         seconds, cpu_s = time.perf_counter() - began, family_cpu_s(java)
         return _BySpark(seconds, None if cpu_s is None else cpu_s - used, len(history.shares), output)
 
     def through_rows(self, spark: SparkSession, source: Path) -> float:
-        """Seconds for the same by Spark's own writer, to which results pass as rows."""
+        """Seconds for the same with Spark's own writer, which gets results as rows."""
         began = time.perf_counter()
         output = source.with_name(f"{source.name}-rows")
         frame = spark.read.parquet(str(source))
@@ -131,7 +130,7 @@ class _Work:
         return time.perf_counter() - began
 
     def by_run(self, source: Path) -> _ByRun:
-        """`spojoin run` with one thread, Parquet to Parquet."""
+        """Run `spojoin run` with one thread, from Parquet to Parquet."""
         report, output = self.folder / "report.json", self.folder / "counts.parquet"
         command = [sys.executable, "-m", "spojoin.cli.main", "run", str(self.query), "--input"]
         command += [f"rows={source}/part-*.parquet", "--output", str(output), "--threads", "1"]
@@ -163,7 +162,7 @@ def _speedup(context: Context, work: _Work, spark: SparkSession) -> Iterator[Mea
 
 
 def _summed(work: _Work, cpu_s: float, tasks: int, alone: _ByRun) -> Measurement:
-    """What executors on more cores than these would share."""
+    """The total processor time, which executors on more cores would share."""
     note = (
         f"Spark and {tasks} tasks, {cpu_s / tasks:.2f} s for each, which more executors share; "
         f"{alone.cpu_s / work.rows * 1e6:.2f} us by spojoin run"
@@ -172,7 +171,7 @@ def _summed(work: _Work, cpu_s: float, tasks: int, alone: _ByRun) -> Measurement
 
 
 def _nested_loops(context: Context, work: _Work, spark: SparkSession) -> Iterator[Measurement]:
-    """Spark's own join and DuckDB's, by the window as a condition, for the last rows alone: each row costs the same."""
+    """Spark's and DuckDB's joins with the window as a condition, for the last rows only: all rows cost the same."""
     looped = min(LOOPED_ROWS, work.rows)
     small = _Work(work.folder, work.data[:looped], work.window)
     source = small.written(small.data, 1, "rows-looped")

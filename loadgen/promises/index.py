@@ -1,4 +1,4 @@
-"""Section `index`: what equalities, a third range and a second band cost the embedded engine's counts."""
+"""Section `index`: the cost of equalities, a third range and a second band for the embedded engine's counts."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from statistics import median
 
 import pyarrow as pa
 
-from loadgen.promises.context import Context
-from loadgen.promises.figures import Bar, Measurement, at_least
+from loadgen.bench.measurement import Bar, Measurement, at_least, seconds
+from loadgen.promises.sizes import Context
 from loadgen.promises.statement import RANGES, counting_text, statement_rows
-from loadgen.promises.timing import seconds
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.run import engine_for
 from spojoin.query.load import parse_query
 
 KEY = "l.k = r.k"
-#: What is measured against what; the keys are as many as the statement's texts.
+#: The compared conditions, with as many keys as the statement has texts.
 RATIOS: dict[str, tuple[str, str, Bar]] = {
     "two ranges: with an equality / without": (f"{KEY} AND {RANGES}", RANGES, at_least(0.8)),
     "one range: with an equality / without": (f"{KEY} AND l.b < r.b", "l.b < r.b", at_least(0.95)),
 }
-#: 4 times 15,600 and 1.5 times 128,000, what they were before.
+#: 4 times 15,600 and 1.5 times 128,000, which were the earlier rates.
 RATES: dict[str, tuple[str, Bar]] = {
     "three ranges": (f"{RANGES} AND l.p < r.p", at_least(62_400, goal=100_000)),
     "two bands": ("ABS(l.a - r.a) < 5 AND ABS(l.b - r.b) < 5", at_least(192_000)),
@@ -31,7 +30,7 @@ CHUNK_ROWS = 1 << 16
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """Median ratios of rates, pair by pair, and rates, with the window full."""
+    """Median pairwise ratios of rates, and rates, with a full window."""
     sizes = context.sizes
     piece = sizes.slide_after // 5
     rows = statement_rows(sizes.window + piece * sizes.repeats).table()
@@ -49,7 +48,7 @@ def measure(context: Context) -> Iterator[Measurement]:
 
 
 def _timed(context: Context, conditions: list[str], rows: pa.Table, piece: int) -> list[list[float]]:
-    """Seconds of each condition's engine for each piece behind the full window, in alternation."""
+    """Seconds of each condition's engine, in turn, for each piece after the full window."""
     window = context.sizes.window
     engines = [engine_for(parse_query(counting_text("bench", on, window)), 1, 1) for on in conditions]
     for engine in engines:

@@ -1,4 +1,4 @@
-"""Section `listing`: joins that give rows against their own counts, and against DuckDB, asked by micro-batches."""
+"""Section `listing`: joins that output rows, compared with their own counts and with DuckDB in micro-batches."""
 
 from __future__ import annotations
 
@@ -13,40 +13,39 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from loadgen.promises.context import Context
-from loadgen.promises.figures import Measurement, at_least, at_most
-from loadgen.promises.timing import seconds
+from loadgen.bench.measurement import Measurement, at_least, at_most, seconds
+from loadgen.promises.sizes import Context
+from loadgen.window import window_of
+from spojoin.arrays import I64, Flags
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.run import engine_for
 from spojoin.query.load import parse_query
 
-I64 = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 Row = dict[str, float]
 Rows = dict[str, NDArray[np.float64]]
 
-#: A tuple that gives rows takes at most the time of its count and so many nanoseconds a row.
+#: A tuple that outputs rows takes at most the time of its count plus this many nanoseconds per row.
 ROW_NS = 150
 RATIO_BAR, COST_BAR = at_least(2), at_most(1)
 #: In smaller windows a tuple takes no longer; with a slide of 1, or a residual condition, at most twice as long.
 WINDOW_BAR, SLIDE_BAR, HALF_BAR = at_most(1), at_most(2), at_most(2)
 IN_OTHER_WINDOWS = ("a key and a range", "overlap of intervals")
-#: What half of all pairs meet, by no index.
+#: A condition that half of all pairs satisfy and no index answers.
 HALF = "l.x + r.x > 1"
-#: Rows that are fed at once; rows of a micro-batch.
+#: Rows fed at once, and rows of a micro-batch.
 CHUNK_ROWS, BATCH_ROWS = 20_000, 4_096
-#: Rows for each key; partners that bands and intervals have in one direction, about.
+#: Rows per key, and the approximate partners of bands and intervals in one direction.
 KEY_ROWS = 10
-#: Rows whose partners are compared with a scan.
+#: The number of rows whose partners are compared with a scan.
 CHECKED = 8
 SCHEMA = "{id: long, k: long, name: string, x: double, y: double, s: double, e: double}"
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A condition as SQL, and what it means: whether a left row has each of some right ones as partners.
+    """A condition as SQL, and a function that tests whether right rows are a left row's partners.
 
-    peer: the same in words for which DuckDB has a range join, where it has none for `on`
+    peer: the same condition in a form for which DuckDB has a range join, if it has none for `on`
     """
 
     on: str
@@ -55,7 +54,7 @@ class Listed:
 
 
 def conditions(window: int) -> dict[str, Listed]:
-    """By name; bands are as narrow as gives a few partners in a window."""
+    """The conditions by name; bands are so narrow that a window has few partners."""
     near, both = KEY_ROWS / 2 / window, (4 / window) ** 0.5 / 2
     return {
         "a key": Listed("l.k = r.k", lambda own, r: r["k"] == own["k"]),
@@ -87,9 +86,9 @@ def _between(column: str, width: float) -> str:
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """Rates of rows and counts in alternation with DuckDB, with the window full, in both directions.
+    """Rates of rows and counts, in turn with DuckDB, with a full window and in both directions.
 
-    Then of rows in other windows, and with a condition that no index answers.
+    Further, rates of rows in other windows, and with a condition that no index answers.
     """
     sizes = context.sizes
     piece = min(CHUNK_ROWS, sizes.slide_after)
@@ -108,7 +107,7 @@ def measure(context: Context) -> Iterator[Measurement]:
 
 
 def _other_windows(context: Context, name: str, piece: int) -> Iterator[Measurement]:
-    """A tuple's time in smaller windows and with a slide of 1, against that in the window with a slide of a tenth."""
+    """A tuple's time in smaller windows and with a slide of 1, relative to the window with a slide of a tenth."""
     window = context.sizes.window
     tenth, hundredth = window // 10, window // 100
     asked = [(window, 10), (tenth, 10), (hundredth, 10), (tenth, tenth)]
@@ -121,7 +120,7 @@ def _other_windows(context: Context, name: str, piece: int) -> Iterator[Measurem
 
 
 def _alternating(context: Context, asked: list[tuple[int, int, str]], piece: int) -> list[float]:
-    """Median seconds of a piece of rows behind the full window; asked: windows, their slides in one, and conditions."""
+    """Median seconds of a piece after the full window; asked: windows, slides per window, and conditions."""
     repeats = context.sizes.repeats
     engines, given = [], []
     for window, slides, on in asked:
@@ -138,7 +137,7 @@ def _alternating(context: Context, asked: list[tuple[int, int, str]], piece: int
 
 
 def _figures(name: str, times: dict[str, list[float]], given: float, piece: int) -> Iterator[Measurement]:
-    """The figures of one condition; given: rows a tuple."""
+    """The figures of one condition; given: rows per tuple."""
     us = {way: median(each) / piece * 1e6 for way, each in times.items()}
     yield Measurement(f"{name}: rows", 1e6 / us["rows"], "tuples/s", note=f"{given:.1f} rows a tuple")
     yield Measurement(f"{name}: counts", 1e6 / us["counts"], "tuples/s")
@@ -152,7 +151,7 @@ def _figures(name: str, times: dict[str, list[float]], given: float, piece: int)
 
 
 def _timed(context: Context, listed: Listed, rows: pa.Table, piece: int) -> tuple[dict[str, list[float]], float]:
-    """Seconds of each piece behind the full window by each way, and the rows a tuple gives."""
+    """Seconds of each piece after the full window by each way, and the rows per tuple."""
     window, repeats = context.sizes.window, context.sizes.repeats
     ways = {way: engine_for(parse_query(listing_text(listed.on, window, way)), 1, 2) for way in ("rows", "counts")}
     for engine in ways.values():
@@ -174,7 +173,7 @@ def _timed(context: Context, listed: Listed, rows: pa.Table, piece: int) -> tupl
 
 
 class DuckDbBatches:
-    """DuckDB with the window in a table; `given` is the number of rows that the last micro-batch gave."""
+    """DuckDB with the window in a table; `given` is the last micro-batch's number of rows."""
 
     def __init__(self, on: str, window: pa.Table) -> None:
         self._db = duckdb.connect()
@@ -187,7 +186,7 @@ class DuckDbBatches:
         self.given = 0
 
     def ask(self, batch: pa.Table) -> pa.Table:
-        """Both directions of a micro-batch."""
+        """Join a micro-batch in both directions."""
         self._db.register("batch", batch)
         found = self._db.sql(self._sql).to_arrow_table()
         self.given = found.num_rows
@@ -195,7 +194,7 @@ class DuckDbBatches:
 
 
 def listing_rows(count: int, window: int) -> pa.Table:
-    """So many rows with all columns; a key has KEY_ROWS of them in a window."""
+    """`count` rows with all columns; a key has KEY_ROWS rows in a window."""
     random = np.random.default_rng(17)
     k = random.integers(0, window // KEY_ROWS, count)
     s = random.random(count) * window
@@ -205,7 +204,7 @@ def listing_rows(count: int, window: int) -> pa.Table:
 
 
 def listing_text(on: str, window: int, way: str, slides: int = 10, name: str = "bench") -> str:
-    """The file of a query by a condition; way: `rows` with three columns of the partner, or `counts`."""
+    """The query file of a condition; way: `rows` with three columns of the partner, or `counts`."""
     listed = "l.id, r.id AS partner, r.x, r.y" if way == "rows" else "*"
     return f"""\
 name: {name}
@@ -230,16 +229,16 @@ def _feed(engine: Engine, table: pa.Table) -> pa.Table:
 
 
 def _check(found: pa.Table, rows: pa.Table, listed: Listed, window: int, slide: int) -> None:
-    """Compare the partners of some rows behind the first window with a scan. Raises AssertionError.
+    """Compare the partners of some rows after the first window with a scan. Raises AssertionError.
 
-    slide: of the window that moves on; 0 where each row has the first `window` rows as partners
+    slide: of a moving window; 0 if each row searches the first `window` rows
     """
     columns = {name: rows[name].to_numpy() for name in ("k", "x", "y", "s", "e")}
     for probe in np.linspace(window, window + BATCH_ROWS - 1, CHECKED, dtype=np.int64).tolist():
         own: Row = {name: column[probe] for name, column in columns.items()}
-        begin, end = (-(-probe // slide) * slide - window, probe) if slide else (0, window)
-        others: Rows = {name: column[begin:end] for name, column in columns.items()}
-        expected: I64 = begin + np.flatnonzero(listed.holds(own, others))
+        inside = window_of(probe, window, slide) if slide else window_of(window, window, 1)
+        others: Rows = {name: column[inside] for name, column in columns.items()}
+        expected: I64 = inside.start + np.flatnonzero(listed.holds(own, others))
         of_probe = found.filter(pc.equal(found["id"], probe))["partner"].to_numpy()
         if not np.array_equal(np.sort(of_probe[of_probe < probe]), expected):
             raise AssertionError(f"{listed.on}: row {probe} has {len(of_probe)} partners, a scan finds {len(expected)}")

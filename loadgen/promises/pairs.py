@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from loadgen.promises.context import Context
-from loadgen.promises.data import ABOUT, F64, columns, self_join
-from loadgen.promises.figures import Measurement, at_least
+from loadgen.bench.measurement import Measurement, at_least
+from loadgen.promises.data import ABOUT, columns, self_join
+from loadgen.promises.sizes import Context
+from spojoin.arrays import F64
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.run import engine_for
 from spojoin.embedded.writers import open_writer
@@ -18,14 +19,14 @@ from spojoin.model import Output
 WORKLOAD = "selective"
 ARROW_BAR = at_least(20e6)
 PARQUET_BAR = at_least(5e6)
-#: Rows fed at once: a frame or two, so that time is taken often.
+#: Rows fed at once: a frame or two, for frequent measurements.
 CHUNK_ROWS = 1 << 13
-#: Tuples that follow the full window; each makes about two thousandths of the window in pairs.
+#: Tuples after the full window; each makes pairs with about two thousandths of the window.
 SPARE = 1 << 17
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """Pairs a second with the window full."""
+    """Pairs per second with a full window."""
     sizes = context.sizes
     data = columns(WORKLOAD, sizes.window + SPARE)
     engine = engine_for(self_join(sizes.window, sizes.slide, Output.PAIRS), 1)

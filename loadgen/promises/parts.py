@@ -1,4 +1,4 @@
-"""Where the embedded engine's time goes: each state machine timed while it works, and what remains around them."""
+"""The embedded engine's time by part: each state machine's own time, and the rest."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar, cast
@@ -13,14 +14,14 @@ from typing import TypeVar, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loadgen.promises.figures import Measurement
+from loadgen.bench.measurement import Measurement
 from spojoin.embedded.engine import Engine
-from spojoin.embedded.run import sizes_for
-from spojoin.embedded.table_writer import TableWriter
+from spojoin.embedded.outputs import TableWriter
+from spojoin.embedded.run import frame_sizes
 from spojoin.embedded.writers import open_writer
 from spojoin.model import Query
 from spojoin.protocol.machine import Machine
-from spojoin.protocol.topology import Topic
+from spojoin.protocol.packed_machine import Fellow
 from spojoin.query.load import load_query
 
 READ, WRITE, ENGINE = "read Parquet", "write Parquet", "engine"
@@ -28,7 +29,7 @@ T = TypeVar("T")
 
 
 class Stopwatch:
-    """Seconds by part; a part's clock stops while the consumer of what it yields is at work."""
+    """Seconds by part; a part's clock stops while the consumer of its items works."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -53,12 +54,16 @@ class Stopwatch:
 
 
 class _Timed:
-    """A machine whose generators are timed; everything else is the machine's own."""
+    """A machine with timed generators; it delegates the rest."""
 
     def __init__(self, machine: Machine, part: str, stopwatch: Stopwatch) -> None:
         self._machine = machine
         self._part = part
         self._stopwatch = stopwatch
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._machine)
 
     def __getattr__(self, name: str) -> object:
         found = getattr(self._machine, name)
@@ -72,20 +77,19 @@ class TimedEngine(Engine):
 
     def __init__(self, query: Query, stopwatch: Stopwatch) -> None:
         self._stopwatch = stopwatch
-        super().__init__(query, sizes_for(1))
+        super().__init__(query, frame_sizes(1))
 
-    def _wire(self) -> dict[Topic, list[Machine]]:
-        wired = super()._wire()
-        timed = {id(m): self._timed(m) for machines in wired.values() for m in machines}
-        self._router, self._sink = timed[id(self._router)], timed[id(self._sink)]  # type: ignore[assignment]
-        return {topic: [timed[id(m)] for m in machines] for topic, machines in wired.items()}
+    def _fellows(self) -> list[Fellow]:
+        fellows = [replace(fellow, machine=self._timed(fellow.machine)) for fellow in super()._fellows()]
+        self._router, self._sink = fellows[0].machine, fellows[1].machine  # type: ignore[assignment]
+        return fellows
 
     def _timed(self, machine: Machine) -> Machine:
         return cast("Machine", _Timed(machine, type(machine).__name__.removesuffix("Machine"), self._stopwatch))
 
 
 def run_by_part(query_file: Path, source: Path, output: Path, window: int) -> Iterator[Measurement]:
-    """Microseconds a tuple by part with the window full."""
+    """Microseconds per tuple by part, with a full window."""
     query = load_query(query_file)
     stopwatch = Stopwatch()
     engine = TimedEngine(query, stopwatch)
@@ -105,7 +109,7 @@ def run_by_part(query_file: Path, source: Path, output: Path, window: int) -> It
 
 
 class _Output:
-    """Writes results, timed apart from their making."""
+    """Writes results, timed separately from their computation."""
 
     def __init__(self, path: Path, stopwatch: Stopwatch) -> None:
         self._path = path

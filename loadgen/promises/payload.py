@@ -1,4 +1,4 @@
-"""Section `payload`: how fast the embedded engine gives out rows with columns of both sides, as Arrow batches."""
+"""Section `payload`: how fast the embedded engine outputs rows with columns of both sides, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from loadgen.promises.context import Context
+from loadgen.bench.measurement import Bar, Measurement, at_least
 from loadgen.promises.data import ABOUT, Columns, columns
-from loadgen.promises.figures import Bar, Measurement, at_least
+from loadgen.promises.sizes import Context
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.run import engine_for
 from spojoin.model import Query
@@ -18,15 +18,15 @@ from spojoin.query.load import parse_query
 
 WORKLOAD = "selective"
 ROWS_BAR = at_least(8e6)
-#: Rows fed at once, and those that follow the full window.
+#: Rows fed at once, and rows after the full window.
 CHUNK_ROWS, SPARE = 1 << 13, 1 << 17
-#: One value in so many is NULL, where there are NULLs.
+#: In columns with NULLs, one value in this many is NULL.
 NULL_ONE_IN = 10
 KINDS: dict[str, Bar | None] = {"numbers": ROWS_BAR, "texts": None, "numbers and NULLs": None}
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """Rows a second with the window full, three columns a side; texts and NULLs in a window a tenth as long."""
+    """Rows per second with a full window and three columns per side; texts and NULLs in a tenth of the window."""
     sizes = context.sizes
     for kind, bar in KINDS.items():
         window = sizes.window if bar else sizes.window_small
@@ -64,7 +64,7 @@ order: arrival
 
 
 def _table(data: Columns, kind: str) -> pa.Table:
-    """Column q is the number of the row, so that results can be checked."""
+    """The rows; column q is the row's number, so that results can be checked."""
     numbers = np.arange(len(data))
     gone = (numbers % NULL_ONE_IN == 0) if kind.endswith("NULLs") else None
     small = pa.array((numbers % 1_000).astype(np.int32), mask=gone)
@@ -80,7 +80,7 @@ def _rows(engine: Engine, table: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def _rate(made: Iterator[pa.RecordBatch], wanted: int) -> tuple[float, int, int]:
-    """Rows a second, rows, batches."""
+    """Rows per second, the number of rows and the number of batches."""
     rows, batches, began = 0, 0, time.perf_counter()
     while rows < wanted:
         rows += next(made).num_rows

@@ -1,24 +1,127 @@
-"""Section `probe`: a PO-Join worker's probe against a scan of the same window, on one thread, rank lookups included."""
+"""Sealed batches as the permutation service sends them, made without services."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
-from loadgen.promises.batches import filled
-from loadgen.promises.bitmap_probe import BitmapNodes
-from loadgen.promises.context import Context
-from loadgen.promises.data import ABOUT, I64, NAMES, Columns, by_slot, columns, self_join
-from loadgen.promises.figures import Bar, Measurement, at_least, at_most
-from loadgen.promises.scans import NUMPY_SCANS, SCANS, SIMD, SIMD_TILED, count_both
-from loadgen.promises.sizes import PromiseSizes
-from loadgen.promises.timing import best_seconds
+from loadgen.bench.measurement import Bar, Measurement, at_least, at_most, best_seconds
+from loadgen.promises.data import ABOUT, NAMES, Columns, by_slot, columns, self_join
+from loadgen.promises.scan import NUMPY_SCANS, SCANS, SIMD, SIMD_TILED, count_both
+from loadgen.promises.sizes import Context, PromiseSizes
+from spojoin.arrays import I64
+from spojoin.index.conditions import Known, Probes, RankInterval, conditions, located
+from spojoin.index.node import Node, from_batch
 from spojoin.index.stream_index import StreamIndex
-from spojoin.model import Output, Query
-from spojoin.wire.records import Matches
+from spojoin.kernels import bitmaps
+from spojoin.kernels.permutation import permutation, sort_column
+from spojoin.model import Direction, Output, Query
+from spojoin.wire.records import Batch, Matches, SortedColumn
+
+
+def batches(codes: tuple[I64, ...], group_tuples: int, batch_tuples: int) -> Iterator[Batch]:
+    """Batches of at most `batch_tuples` that never cross a group's end; a group is a slide interval.
+
+    codes: int64 (n,) by slot, in arrival order
+    """
+    firsts = [
+        (first, min(first + batch_tuples, end))
+        for begin in range(0, len(codes[0]), group_tuples)
+        for end in [min(begin + group_tuples, len(codes[0]))]
+        for first in range(begin, end, batch_tuples)
+    ]
+    for number, (first, end) in enumerate(firsts):
+        yield _batch(number, first, first // group_tuples, tuple(column[first:end] for column in codes))
+
+
+def filled(query: Query, codes: tuple[I64, ...], group_tuples: int, batch_tuples: int) -> StreamIndex:
+    """A PO-Join worker's index of a self join that holds all tuples, each group merged as the worker merges it.
+
+    A group is merged when a later one begins, so the tuple after the last full group closes it.
+    """
+    index = StreamIndex(query.directions, query.results.output, query.results.limit, is_self=True)
+    for batch in batches(codes, group_tuples, batch_tuples):
+        index.add(batch)
+    return index
+
+
+def _batch(number: int, first: int, group: int, codes: tuple[I64, ...]) -> Batch:
+    columns = tuple(SortedColumn(slot, *sort_column(column)) for slot, column in enumerate(codes))
+    pairs = [(a, b) for a in range(len(codes)) for b in range(a + 1, len(codes))]
+    end = first + len(codes[0])
+    return Batch(
+        stream=0,
+        batch_id=number,
+        first=first,
+        end=end,
+        group=group,
+        columns=columns,
+        permutations={(a, b): permutation(columns[a].order, columns[b].order) for a, b in pairs},
+        seqs=np.arange(first, end),
+        times_us=None,
+        keys=None,
+    )
+
+
+#: Bitmaps of this many probes, at most 1 MiB, about fit the second-level cache, and a call's overhead is negligible.
+_TOGETHER = 128
+
+
+@dataclass(frozen=True, slots=True)
+class BitmapNodes:
+    """A window as a worker's nodes: one per group, or per part of it for which prefix bitmaps are made."""
+
+    query: Query
+    stored: Columns
+    nodes: list[Node]
+
+    @classmethod
+    def of(cls, query: Query, stored: Columns, group: int) -> BitmapNodes:
+        """All of `stored`, in groups of this number of tuples."""
+        made = batches(by_slot(query, stored), group, bitmaps.CHUNK_MAX)
+        nodes = [from_batch(batch, (0, 1), with_seqs=False, with_permutations=False) for batch in made]
+        return cls(query, stored, nodes)
+
+    def match(self, direction: Direction, probes: Columns) -> Iterator[NDArray[np.uint64]]:
+        """The bitmaps of all nodes, for some probes at a time: uint64 (k, words); includes rank lookups."""
+        frame, wanted = Probes(by_slot(self.query, probes)), conditions(direction.predicates)
+        for node in self.nodes:
+            known: Known = {}
+            intervals = [located(condition, node, frame, known) for condition in wanted]
+            predicates = _predicates(node, intervals)
+            visit = bitmaps.in_parts(predicates, intervals[0].visit)
+            for begin in range(0, len(probes), _TOGETHER):
+                yield bitmaps.match_bitmaps(predicates, visit[begin : begin + _TOGETHER])
+
+    def match_all(self, probes: Columns) -> None:
+        """The bitmaps of both directions, each dropped when the next one comes."""
+        for direction in self.query.directions:
+            for _ in self.match(direction, probes):
+                pass
+
+    def check(self, probes: Columns) -> None:
+        """Compare the number of bits with a scan. Raises AssertionError."""
+        scanned = count_both(SCANS[SIMD_TILED], self.stored, probes)
+        for direction, expected in zip(self.query.directions, scanned, strict=True):
+            found = sum(int(np.bitwise_count(words).sum()) for words in self.match(direction, probes))
+            if found != expected.sum():
+                raise AssertionError(f"bitmaps hold {found} matches, a scan finds {expected.sum()}")
+
+
+def _predicates(node: Node, intervals: Sequence[RankInterval]) -> bitmaps.Predicates:
+    return bitmaps.Predicates(
+        [node.prefixes(x.slot) for x in intervals],
+        [node.columns[x.slot].order for x in intervals],
+        [node.ranks(x.slot) for x in intervals],
+        [x.a for x in intervals],
+        [x.b for x in intervals],
+        [x.complement for x in intervals],
+    )
+
 
 COUNT_BAR = at_least(200)
 BITMAP_BAR = at_least(8)
@@ -43,7 +146,7 @@ class ProbedIndex:
 
 
 def subject(data: Columns, window: int, batch: int, output: Output) -> ProbedIndex:
-    """An index of the first `window` tuples in ten groups, and one tuple more, which closes the tenth."""
+    """An index of the first `window` tuples in ten groups, and one more tuple, which closes the tenth."""
     query = self_join(window, window // 10, output)
     stored = data[: window + 1]
     index = filled(query, by_slot(query, stored), window // 10, batch)
@@ -74,7 +177,7 @@ def _workload(name: str, data: Columns, sizes: PromiseSizes) -> Iterator[Measure
 def _timed(
     large: ProbedIndex, small: ProbedIndex, partners: ProbedIndex, words: BitmapNodes, sizes: PromiseSizes
 ) -> dict[str, float]:
-    """Microseconds a probe and direction of every scan and of every way to ask the index."""
+    """Microseconds per probe and direction of every scan and of every way to search the index."""
     few, frame, listed = (large.probes[:count] for count in (sizes.scan_probes, sizes.frame, sizes.partner_probes))
     frames = _frames(large.query, large.probes, sizes)
     runs: dict[str, Callable[[], object]] = {
@@ -131,7 +234,7 @@ def _evaluate(held: ProbedIndex, frames: list[tuple[I64, ...]]) -> None:
 
 
 def check(held: ProbedIndex, probes: Columns) -> None:
-    """Compare with a scan: a wrong answer must not be timed. Raises AssertionError."""
+    """Compare with a scan, so that only right answers are timed. Raises AssertionError."""
     expected = count_both(SCANS[SIMD_TILED], held.stored, probes)
     for direction, matches, counts in zip(held.query.directions, held.evaluate(probes), expected, strict=True):
         side = "left" if direction.as_left else "right"

@@ -1,141 +1,138 @@
-"""What was measured, as JSON for machines and as a table for people."""
+"""The measurements as JSON for machines and as a table for people.
+
+`python -m loadgen.promises.report bench.json README.md` brings a run's sections into a page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import orjson
 from rich.table import Table
 
-from loadgen.promises.figures import Bar, Measurement
+from loadgen.bench.measurement import Measurement
+from loadgen.bench.pages import markdown_row, number
+from loadgen.bench.sections import BenchResults
 from loadgen.promises.sizes import PromiseSizes
 
 HEADINGS = ("section", "what", "measured", "unit", "bar", "verdict", "how")
+Results = BenchResults[PromiseSizes, Measurement]
+#: What stands above the runs on a page; publishing keeps all text before it.
+_HEADING = "## Measured\n"
+_INTRODUCTION = f"""\
+{_HEADING}
+Made by `loadgen promises --publish`, as is all that follows; write by hand above. Ratios are within one run, absolute
+figures belong to the machine that is named there.
+"""
+_RUN = "### "
 
 
-@dataclass(frozen=True, slots=True)
-class SectionResult:
-    """A section's figures, its duration, and where it failed its traceback; its figures are those before that."""
+def as_json(results: Results) -> dict[str, Any]:
+    """The results as plain data; `bar` and `met` are null if there is no bar."""
+    is_judged = results.sizes.is_judged
 
-    name: str
-    figures: list[Measurement] = field(default_factory=list)
-    seconds: float = 0.0
-    failure: str | None = None
+    def figure(found: Measurement) -> dict[str, Any]:
+        bar = found.bar if is_judged else None
+        if bar is None:
+            return {**asdict(found), "bar": None, "met": None, "margin": None}
+        margin = round(bar.margin(found.value), 4)
+        return {**asdict(found), "bar": asdict(bar), "met": bar.is_met(found.value), "margin": margin}
 
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """One run of the benchmark on one machine."""
-
-    machine: Mapping[str, str | int | float]
-    sizes: PromiseSizes
-    started: str
-    sections: Sequence[SectionResult]
-
-    def rows(self) -> Iterator[tuple[str, ...]]:
-        """Cells under HEADINGS, a failed section's last."""
-        for section in self.sections:
-            for figure in section.figures:
-                bar, verdict = self._judged(figure)
-                yield section.name, figure.name, number(figure.value), figure.unit, bar, verdict, figure.note
-            if section.failure:
-                yield section.name, section.failure.strip().splitlines()[-1], "-", "", "", "FAILED", ""
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it as plain data; `bar` and `met` are null where there is no bar."""
-        return {
-            "machine": dict(self.machine),
-            "started": self.started,
-            "is_judged": self.sizes.is_judged,
-            "sizes": asdict(self.sizes),
-            "sections": [self._section(section) for section in self.sections],
-        }
-
-    def _section(self, section: SectionResult) -> dict[str, Any]:
-        figures = [self._figure(figure) for figure in section.figures]
-        return {
-            "name": section.name,
-            "seconds": round(section.seconds, 1),
-            "failure": section.failure,
-            "figures": figures,
-        }
-
-    def _figure(self, figure: Measurement) -> dict[str, Any]:
-        bar = figure.bar if self.sizes.is_judged else None
-        judged = {"met": None, "margin": None} if bar is None else _verdict(bar, figure.value)
-        return {**asdict(figure), "bar": None if bar is None else asdict(bar), **judged}
-
-    def _judged(self, figure: Measurement) -> tuple[str, str]:
-        if figure.bar is None:
-            return "", ""
-        bar = describe_bar(figure.bar)
-        return (bar, describe_verdict(figure.bar, figure.value)) if self.sizes.is_judged else (bar, "small sizes")
+    return {
+        "machine": dict(results.machine),
+        "started": results.started,
+        "is_judged": is_judged,
+        "sizes": asdict(results.sizes),
+        "sections": [
+            {
+                "name": section.name,
+                "seconds": round(section.seconds, 1),
+                "failure": section.failure,
+                "figures": [figure(found) for found in section.found],
+            }
+            for section in results.sections
+        ],
+    }
 
 
-def describe_bar(bar: Bar) -> str:
-    """Such as "at least 100,000 (reach for 250,000)"."""
-    goal = f" (reach for {number(bar.goal)})" if bar.goal is not None else ""
-    return f"{bar.direction} {number(bar.limit)}{goal}"
+def rows(measured: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The cells of a run in the order of HEADINGS; a failed section's row comes last."""
+    for section in measured["sections"]:
+        for figure in section["figures"]:
+            bar, verdict = "", ""
+            if promised := figure["bar"]:
+                goal = f" (reach for {number(promised['goal'])})" if promised["goal"] is not None else ""
+                bar = f"{promised['direction']} {number(promised['limit'])}{goal}"
+                verdict = f"{'met' if figure['met'] else 'MISSED'} by {abs(figure['margin']):.0%}"
+            value = number(figure["value"])
+            yield section["name"], figure["name"], value, figure["unit"], bar, verdict, figure["note"]
+        if section["failure"]:
+            yield section["name"], section["failure"].strip().splitlines()[-1], "-", "", "", "FAILED", ""
 
 
-def describe_verdict(bar: Bar, value: float) -> str:
-    """Whether a bar is met, and by how much of it."""
-    word = "met" if bar.is_met(value) else "MISSED"
-    return f"{word} by {abs(bar.margin(value)):.0%}"
-
-
-def number(value: float) -> str:
-    """Three significant digits for people, more for large numbers."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def table(report: Report) -> Table:
-    """The figures for a terminal; how they were measured is in the other two."""
-    shown = Table(title=_machine_line(report), title_justify="left", caption_justify="left")
+def table(results: Results) -> Table:
+    """The figures for a terminal, without notes on the measurements."""
+    about = results.machine
+    size = f"{about['cores']} cores, {int(about['memory_mib']) / 1024:.0f} GiB"
+    title = f"{about['cpu']}, {size}, Python {about['python']}, load {about['load_average_1min']} at the start"
+    shown = Table(title=title, title_justify="left", caption_justify="left")
     for heading in HEADINGS[:-1]:
         shown.add_column(heading, justify="right" if heading == "measured" else "left", overflow="fold")
-    for row in report.rows():
+    for row in rows(as_json(results)):
         shown.add_row(*row[:-1], style="bold red" if row[5].startswith(("MISSED", "FAILED")) else None)
     return shown
 
 
-def write_json(report: Report, folder: Path) -> Path:
-    """Write `bench.json` into `folder`, which is created if needed; its path."""
+def write_json(results: Results, folder: Path) -> Path:
+    """Write `bench.json` into `folder`, which is created if needed; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "bench.json"
-    path.write_bytes(orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    path.write_bytes(orjson.dumps(as_json(results), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     return path
 
 
-def write_markdown(report: Report, path: Path) -> None:
-    """Write a page with the machine and all figures, to keep beside the code."""
-    lines = [
-        "# Measured",
-        "",
-        "Made by `make bench`; ratios are within one run, absolute figures belong to the machine named here.",
-        "",
-        *(f"- {name.replace('_', ' ')}: {value}" for name, value in {**report.machine, "at": report.started}.items()),
-        "",
-        _markdown_row(HEADINGS),
-        _markdown_row(["---:" if heading == "measured" else "---" for heading in HEADINGS]),
-        *(_markdown_row(row) for row in report.rows()),
-        "",
-    ]
-    path.write_text("\n".join(lines))
+def publish(measured: Path, page: Path) -> None:
+    """Write a run into the page; text above the runs stays, and so do sections that it hasn't measured."""
+    found = orjson.loads(measured.read_bytes())
+    new = {section["name"] for section in found["sections"]}
+    runs = [run(found)]
+    written, _, published = (page.read_text() if page.exists() else "").partition(_HEADING)
+    for old in published.split(f"\n{_RUN}")[1:]:
+        lines = [line for line in old.splitlines() if _section(line) not in new]
+        if left := list(dict.fromkeys(filter(None, map(_section, lines)))):
+            started = lines[0].partition(":")[0]
+            runs.append("\n".join([f"{_RUN}{started}: {', '.join(left)}", *lines[1:], ""]))
+    page.write_text(written + "\n".join([_INTRODUCTION, *runs]))
 
 
-def _verdict(bar: Bar, value: float) -> dict[str, bool | float]:
-    return {"met": bar.is_met(value), "margin": round(bar.margin(value), 4)}
+def run(measured: Mapping[str, Any]) -> str:
+    """A run as part of a page: its sections and time, the machine, and all figures."""
+    names = ", ".join(section["name"] for section in measured["sections"])
+    return "\n".join(
+        [
+            f"{_RUN}{measured['started'].partition('T')[0]}: {names}",
+            "",
+            *(f"- {name.replace('_', ' ')}: {value}" for name, value in measured["machine"].items()),
+            f"- at: {measured['started']}",
+            "",
+            markdown_row(HEADINGS),
+            markdown_row(["---:" if heading == "measured" else "---" for heading in HEADINGS]),
+            *map(markdown_row, rows(measured)),
+            "",
+        ]
+    )
 
 
-def _machine_line(report: Report) -> str:
-    machine = report.machine
-    size = f"{machine['cores']} cores, {int(machine['memory_mib']) / 1024:.0f} GiB"
-    return f"{machine['cpu']}, {size}, Python {machine['python']}, load {machine['load_average_1min']} at the start"
+def _section(line: str) -> str:
+    """The section of a table's row; empty for other lines."""
+    found = re.match(r"\| (\w+) \|", line)
+    return "" if found is None or found[1] == HEADINGS[0] else found[1]
 
 
-def _markdown_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+if __name__ == "__main__":
+    publish(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -10,21 +10,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import spojoin.spark
+from loadgen.bench.measurement import Measurement, best_seconds
 from loadgen.load import spark
-from loadgen.promises.context import Context
-from loadgen.promises.figures import Measurement
-from loadgen.promises.timing import best_seconds
+from loadgen.promises.sizes import Context
 from spojoin.local.cluster import local_cluster
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, topic_name
-from spojoin.wire.chain import ResultSequence
 from spojoin.wire.records import Result
-from spojoin.wire.results import BEGIN, progress, result_from_message, result_to_message
+from spojoin.wire.results import BEGIN, ResultSequence, progress, result_from_message, result_to_message
 
 LARGE, SMALL = 8_192, 512
 CORES, REPEATS = 2, 3
-#: Frames that the sink writes in a transaction when it is busy.
+#: The number of frames that a busy sink writes in a transaction.
 TRANSACTION_FRAMES = 4
 DATA_SOURCE, KAFKA_SOURCE = "data source", "Kafka source and mapInArrow"
 COLUMNS = "id long, other long, gap double, site string, at timestamp_ntz"
@@ -70,7 +68,7 @@ def by_data_source(session: SparkSession, bootstrap: str, query: str) -> DataFra
 
 
 def by_kafka_source(session: SparkSession, bootstrap: str, query: str) -> DataFrame:
-    """All results, as Spark's Kafka source brings their bytes, decoded in Python."""
+    """All results from Spark's Kafka source, decoded in Python."""
     options = {
         **spark.Kafka(bootstrap, {"isolation.level": "read_committed"}).options(),
         "subscribe": topic_name(query, Topic.RESULTS),
@@ -83,17 +81,17 @@ def by_kafka_source(session: SparkSession, bootstrap: str, query: str) -> DataFr
 
 
 def decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of records with columns `value` and `headers`, without those that a task finds twice."""
+    """The rows of records with columns `value` and `headers`, without a task's duplicates."""
     sequence = ResultSequence()
     for batch in batches:
         for value, listed in zip(batch.column("value"), batch.column("headers"), strict=True):
             headers = {each["key"]: each["value"] for each in listed.as_py()}
-            if sequence.takes(int(headers[BEGIN]), progress(headers)):
+            if sequence.accepts(int(headers[BEGIN]), progress(headers)):
                 yield result_from_message(headers, value.as_buffer()).rows
 
 
 def write_results(bootstrap: str, query: str, rows: int, frame_rows: int) -> int:
-    """Results of a query, as its sink writes them, in transactions; returns how many rows they have."""
+    """Write a query's results in transactions, as its sink does; returns their number of rows."""
     log = KafkaLog(KafkaConfig(bootstrap))
     topic = LogPartition(topic_name(query, Topic.RESULTS), 0)
     log.create_topics({topic.topic: 1})
@@ -123,5 +121,5 @@ def _result(frame: int, rows: int) -> Result:
 
 
 def read_all(frame: DataFrame) -> None:
-    """Read every column of every row, and keep nothing."""
+    """Read every column of every row, and drop them."""
     frame.write.format("noop").mode("overwrite").save()

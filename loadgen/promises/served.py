@@ -1,4 +1,4 @@
-"""Section `served`: rows with three columns of the partner through all services, by the form of results, and readers.
+"""Section `served`: rows with three columns of the partner through all services and readers, by form of results.
 
 The services run in one process, over the real broker and Redis, beside the embedded engine with one thread.
 """
@@ -15,19 +15,17 @@ from itertools import chain
 import pyarrow as pa
 
 import spojoin.spark
+from loadgen.bench.measurement import Measurement, at_least, best_seconds, seconds
 from loadgen.load import spark
 from loadgen.load.messages import ipc_bytes
 from loadgen.load.tap import POLL_S, RECORDS_MAX
-from loadgen.promises.context import Context
-from loadgen.promises.figures import Measurement, at_least
 from loadgen.promises.listing import listing_rows, listing_text
-from loadgen.promises.produce import MESSAGE_ROWS, fill
 from loadgen.promises.results_source import CORES as SPARK_CORES
 from loadgen.promises.results_source import by_data_source, read_all
 from loadgen.promises.services import CORES, ahead, on_cores, throughput
-from loadgen.promises.serving import MeasuredServices, PreparedQuery, Way, prepared
+from loadgen.promises.serving import MESSAGE_ROWS, MeasuredServices, PreparedQuery, Way, fill, prepared
 from loadgen.promises.serving import measured as running_services
-from loadgen.promises.timing import best_seconds, seconds
+from loadgen.promises.sizes import Context
 from spojoin.client.results import ServedQueries
 from spojoin.embedded.run import engine_for
 from spojoin.local.cluster import local_cluster
@@ -42,17 +40,17 @@ from spojoin.wire.row_values import json_objects, row_writer
 ON = "l.k = r.k AND l.x > r.x"
 EMBEDDED_BAR, READ_BAR = at_least(0.6), at_least(1)
 FRAMES, JSON = "served-frames", "served-json"
-#: Rows that are written as values of messages in a timing.
+#: The number of rows written as message values in a timing.
 ENCODED_ROWS = 8_192
-#: A row a message is many messages: a sixteenth of the tuples makes enough of them.
+#: With one row per message, one in this many tuples gives enough messages.
 JSON_SHARE = 16
-#: After this time without a message all are there.
+#: After this time without a message, all have come.
 QUIET_S = 10.0
 REPEATS = 5
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """The rates of the embedded engine, the services, and those who read what they wrote."""
+    """The rates of the embedded engine, the services, and the readers of their results."""
     sizes = context.sizes
     after = sizes.services_after // 4
     rows = listing_rows(sizes.window + after + ahead(sizes), sizes.window)
@@ -82,7 +80,7 @@ def _text(window: int, name: str) -> str:
 
 
 def _embedded(rows: pa.Table, window: int, after: int) -> tuple[float, pa.Table]:
-    """Tuples a second of the embedded engine with one thread, the window being full, and the rows that it gave."""
+    """Tuples per second of the embedded engine with one thread and a full window, and its rows."""
     engine = engine_for(parse_query(_text(window, "bench")), 1, 1)
     for batch in rows.slice(0, window).to_batches(MESSAGE_ROWS):
         deque(engine.feed(0, batch), 0)
@@ -105,7 +103,7 @@ def _running(context: Context, ready: PreparedQuery, rows: pa.Table) -> Iterator
 
 
 def _read(context: Context, ready: PreparedQuery, written: float) -> Iterator[Measurement]:
-    """Who reads all that was written, against the rows a second that the services write."""
+    """The rates of readers of all results, relative to the services' rate."""
     query, bootstrap = ready.plan.query.name, ready.cluster.broker.bootstrap
     context.say("reading the results")
     found: list[int] = []
@@ -126,7 +124,7 @@ def _read(context: Context, ready: PreparedQuery, written: float) -> Iterator[Me
 
 
 def _messages(running: MeasuredServices, measured: int) -> Measurement:
-    """The rate of results that are messages of single rows: of the last ones, so many, by when the sink wrote them."""
+    """The rate of the last `measured` single-row results, by the times at which the sink wrote them."""
     ready = running.prepared
     reader = ready.log.reader()
     reader.open(LogPartition(topic_name(ready.plan.query.name, Topic.RESULTS), 0), 0)
@@ -145,7 +143,7 @@ def _messages(running: MeasuredServices, measured: int) -> Measurement:
 
 
 def _encoded(results: pa.Table) -> Iterator[Measurement]:
-    """What it takes to write rows as values of messages, without Kafka."""
+    """The time to write rows as message values, without Kafka."""
     rows = results.slice(0, ENCODED_ROWS).combine_chunks().to_batches()[0]
     ways: dict[str, Callable[[], object]] = {
         "frames": partial(ipc_bytes, rows),

@@ -12,21 +12,25 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from loadgen.promises.context import Context
-from loadgen.promises.data import F64, Columns, columns, self_join, with_keys
-from loadgen.promises.echo import (
-    OF_A_PROCESS_EACH,
-    OF_ONE_PROCESS,
-    OF_ONE_PROCESS_WITHOUT,
-    Echo,
-    echo_latencies,
+from loadgen.bench.measurement import Bar, Measurement, at_least, at_most, seconds
+from loadgen.promises.data import Columns, check_counts, columns, self_join, with_keys
+from loadgen.promises.echo import OF_A_PROCESS_EACH, OF_ONE_PROCESS, OF_ONE_PROCESS_WITHOUT, Echo, echo_latencies
+from loadgen.promises.serving import (
+    INTERVAL_S,
+    MESSAGE_ROWS,
+    READER,
+    MeasuredServices,
+    PacedProducer,
+    PreparedQuery,
+    Way,
+    arrow_messages,
+    fill,
+    json_messages,
+    measured,
+    prepared,
 )
-from loadgen.promises.figures import Bar, Measurement, at_least, at_most
-from loadgen.promises.produce import INTERVAL_S, MESSAGE_ROWS, PacedProducer, arrow_messages, fill, json_messages
-from loadgen.promises.serving import READER, MeasuredServices, PreparedQuery, Way, measured, prepared
-from loadgen.promises.sizes import PromiseSizes
-from loadgen.promises.timing import seconds
-from loadgen.promises.window import check_counts
+from loadgen.promises.sizes import Context, PromiseSizes
+from spojoin.arrays import F64
 from spojoin.embedded.run import engine_for
 from spojoin.local.cluster import local_cluster
 from spojoin.local.usage import Usage
@@ -35,23 +39,23 @@ from spojoin.protocol.topology import Role
 from spojoin.roles.router.config import RouterConfig
 
 THROUGHPUT_BAR = at_least(100_000, goal=250_000)
-#: A rate at which nothing has to wait for anything else, and one that a busy user has.
+#: A rate at which nothing queues, and a busy user's rate.
 CALM_RATE, BUSY_RATE = 10_000.0, 100_000.0
 CALM_BAR = at_most(30)
-#: Of JSON rows, one a message, that the router alone could take with one core.
+#: The bar of the rate of JSON messages of one row that the router could take with one core.
 JSON_CORE_BAR = at_least(200_000)
 WORKLOAD = "uniform"
-#: The cores that the promise is made for.
+#: The number of cores for which the promise is made.
 CORES = 2
-#: Results that are compared with a scan.
+#: The number of results to compare with a scan.
 CHECKED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceBars:
-    """What is promised of a way to serve.
+    """The bars of a way to serve.
 
-    of_embedded: of the rate relative to the embedded engine's; of_echo: of p99 relative to that of `echo`
+    of_embedded: of the rate relative to the embedded engine's; of_echo: of p99 relative to the p99 of `echo`
     """
 
     way: Way
@@ -67,7 +71,7 @@ APART_BARS = ServiceBars(Way(APART), THROUGHPUT_BAR, None, at_most(3), OF_A_PROC
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """With the window full: the rate, microseconds of CPU a tuple by process, and what each has used in the end."""
+    """With a full window: the rate, CPU microseconds per tuple by process, and each process's final usage."""
 
     tuples_per_second: float
     cpu_us: dict[str, float]
@@ -75,7 +79,7 @@ class Throughput:
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """All services in one process and apart: throughput, and latency beside an echo's; then single JSON messages."""
+    """All services in one process and apart: throughput, and latency compared with an echo's; then JSON messages."""
     sizes = context.sizes
     context.say("the embedded engine, with one thread")
     alone = embedded_rate(sizes)
@@ -91,7 +95,7 @@ def measure(context: Context) -> Iterator[Measurement]:
 
 
 def embedded_rate(sizes: PromiseSizes) -> float:
-    """Tuples a second of the embedded engine with one thread, the window being full."""
+    """Tuples per second of the embedded engine with one thread and a full window."""
     rows = sizes.services_after
     data = columns(WORKLOAD, sizes.window + rows).table()
     engine = engine_for(self_join(sizes.window, sizes.slide), 1, 1)
@@ -105,7 +109,7 @@ def embedded_rate(sizes: PromiseSizes) -> float:
 
 @contextmanager
 def on_cores(count: int) -> Iterator[None]:
-    """Restrict what is started within the block to `count` of this machine's cores."""
+    """Restrict processes started within the block to `count` of this machine's cores."""
     usable = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(usable)[:count])
     try:
@@ -137,7 +141,7 @@ def _arrow(context: Context, ready: PreparedQuery, bars: ServiceBars, alone: flo
 
 
 def _without_transactions(context: Context, ready: PreparedQuery) -> Iterator[Measurement]:
-    """Latency where nothing is written in transactions."""
+    """Latency without transactions."""
     data = columns(WORKLOAD, context.sizes.window)
     fill(ready.log, ready.input, arrow_messages(data))
     with measured(ready) as running:
@@ -149,7 +153,7 @@ def _without_transactions(context: Context, ready: PreparedQuery) -> Iterator[Me
 
 
 def _json(context: Context, ready: PreparedQuery) -> Iterator[Measurement]:
-    """The window is filled with Arrow batches, and only what follows comes as JSON."""
+    """The rates with JSON rows; Arrow batches fill the window first."""
     sizes = context.sizes
     end = sizes.window + sizes.json_after
     data = columns(WORKLOAD, end + ahead(sizes))
@@ -173,12 +177,12 @@ def json_figures(found: Throughput, note: str) -> Iterator[Measurement]:
 
 
 def ahead(sizes: PromiseSizes) -> int:
-    """The tuples that the router may have read before the results of those measured are out."""
+    """The tuples that the router may have read before the measured results are out."""
     return sizes.credits_frames * RouterConfig(router_id="bench").frame_tuples
 
 
 def throughput(running: MeasuredServices, window: int, tuples: int) -> Throughput:
-    """Measure from the full window until `tuples` are answered; the topic holds more all the while."""
+    """Measure from the full window until `tuples` are answered; the topic always holds more."""
     running.tap.until(window, running.tend)
     full, before = running.tap.tuples, running.usage()
     running.tap.until(tuples, running.tend)
@@ -204,7 +208,7 @@ def _usage(found: Throughput, packing: str) -> Iterator[Measurement]:
 
 
 def _latencies(context: Context, running: MeasuredServices, data: Columns, rate: float) -> F64:
-    """Milliseconds of each tuple at a rate in tuples a second, float64 (n,), once they have settled."""
+    """Latencies in milliseconds at a rate in tuples per second, float64 (n,), once they have settled."""
     tap = running.tap
     context.say(f"{rate:,.0f} tuples/s for {context.sizes.settle_s + context.sizes.latency_s:.0f} s")
     messages = _paced(context, data, rate)
@@ -232,7 +236,7 @@ def _paced(context: Context, data: Columns, rate: float) -> list[bytes]:
 def _beside_echo(
     context: Context, ready: PreparedQuery, data: Columns, found: F64, bars: ServiceBars
 ) -> Iterator[Measurement]:
-    """Latencies at the busy rate against those of an echo of the same messages on the same broker."""
+    """Latencies at the busy rate, compared with an echo of the same messages on the same broker."""
     name = ready.plan.query.name
     context.say(f"{name}: the same messages through an echo")
     messages, settled = _paced(context, data, BUSY_RATE), round(context.sizes.settle_s / INTERVAL_S)

@@ -1,37 +1,87 @@
-"""All services of the benchmark's query over the local broker and Redis, and what their processes use."""
+"""Tuples into an input topic: as fast as possible, or on a fixed schedule."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+import pyarrow as pa
 import redis
 
+from loadgen.load.messages import ipc_bytes, json_objects
+from loadgen.load.open_loop import FLUSH_TIMEOUT_S, OpenLoop, Packet, WriterSender
 from loadgen.load.tap import ResultsTap
-from loadgen.promises.data import self_join_text
+from loadgen.promises.data import Columns, self_join_text
 from loadgen.promises.sizes import PromiseSizes
 from spojoin.local.cluster import LocalCluster
 from spojoin.local.serve import ServePlan, make_topics, serve
 from spojoin.local.supervise import Supervisor
 from spojoin.local.usage import Usage, usage_of
-from spojoin.ports.interfaces import LogPartition
+from spojoin.ports.interfaces import Log, LogPartition, LogWriter
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.packing import APART
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.query.load import load_query
 
+#: Rows of an Arrow message in measurements of throughput.
+MESSAGE_ROWS = 4_096
+#: Time between the messages of a paced stream.
+INTERVAL_S = 0.01
+
+
+def arrow_messages(data: Columns | pa.Table, rows: int = MESSAGE_ROWS) -> Iterator[bytes]:
+    """All tuples as Arrow IPC streams of `rows` rows."""
+    return map(ipc_bytes, _table(data).to_batches(rows))
+
+
+def json_messages(data: Columns | pa.Table) -> Iterator[bytes]:
+    """One JSON object per tuple."""
+    return (value for batch in _table(data).to_batches(MESSAGE_ROWS) for value in json_objects(batch))
+
+
+def _table(data: Columns | pa.Table) -> pa.Table:
+    return data if isinstance(data, pa.Table) else data.table()
+
+
+def fill(log: Log[bytes], target: LogPartition, messages: Iterable[bytes]) -> None:
+    writer = log.writer()
+    try:
+        for message in messages:
+            writer.append(target, message)
+        writer.flush(FLUSH_TIMEOUT_S)
+    finally:
+        writer.close()
+
+
+class PacedProducer(OpenLoop):
+    """Appends a message every INTERVAL_S in its own thread.
+
+    A message carries the time at which it was due, so that a late one makes its tuples later, not fewer.
+
+    Args:
+        writer: appends; closed at the end.
+        target: the partition.
+        messages: made beforehand.
+
+    """
+
+    def __init__(self, writer: LogWriter[bytes], target: LogPartition, messages: Sequence[bytes]) -> None:
+        packets = (Packet(number * INTERVAL_S, target, [message], 1) for number, message in enumerate(messages))
+        super().__init__(WriterSender(writer), packets)
+
+
 BROKER, REDIS, READER = "broker", "redis", "the reader of results"
-#: On two cores a second worker costs more, in frames read twice, than it saves.
+#: On two cores, a second worker costs more than it saves, since frames are read twice.
 WORKERS = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a query is served: which roles share a process, and whether results are written in transactions."""
+    """A way to serve a query: the roles that share a process, and whether the sink writes in transactions."""
 
     packing: str = APART
     transactions: bool = True
@@ -43,7 +93,7 @@ PLAIN = Way()
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
-    """A query whose topics are there, its services not yet started."""
+    """A query with topics but without running services."""
 
     plan: ServePlan
     cluster: LocalCluster
@@ -61,11 +111,11 @@ class MeasuredServices:
     tap: ResultsTap
 
     def tend(self) -> None:
-        """Raise ServiceError where a service has ended."""
+        """Raise ServiceError if a service has ended."""
         self.supervisor.tend()
 
     def usage(self) -> dict[str, Usage]:
-        """What each service, the broker, Redis and this process, which reads the results, have used so far."""
+        """The usage so far of each service, the broker, Redis and this process, which reads the results."""
         cluster = self.prepared.cluster
         pids = {
             **self.supervisor.pids(),
@@ -79,16 +129,11 @@ class MeasuredServices:
 
 @contextmanager
 def prepared(
-    cluster: LocalCluster,
-    name: str,
-    sizes: PromiseSizes,
-    folder: Path,
-    text: str | None = None,
-    way: Way = PLAIN,
+    cluster: LocalCluster, name: str, sizes: PromiseSizes, folder: Path, text: str | None = None, way: Way = PLAIN
 ) -> Iterator[PreparedQuery]:
-    """Make the topics of a query called `name`, its input topic named after it.
+    """Make the topics of a query called `name`; its input topic has the same name.
 
-    text: of its file; by default that of `self_join_text`
+    text: the query file; by default of `self_join_text`
     """
     query_file = folder / f"{name}.yaml"
     query_file.write_text(self_join_text(sizes.window, sizes.slide, name=name) if text is None else text)
@@ -130,7 +175,7 @@ def measured(ready: PreparedQuery) -> Iterator[MeasuredServices]:
 
 
 def _redis_pid(url: str) -> int:
-    """Redis' process, if it runs on this machine."""
+    """The process id of Redis, if it runs on this machine."""
     with redis.Redis.from_url(url) as client:
         about = cast("dict[str, int]", client.info("server"))
     return about["process_id"]

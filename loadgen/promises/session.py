@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-import tempfile
-from datetime import UTC, datetime
-from functools import partial
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from rich.console import Console
 
-from loadgen import machine
+from loadgen.bench import sections
+from loadgen.bench.measurement import Measurement
+from loadgen.bench.pages import number
+from loadgen.bench.sections import Section
 from loadgen.promises import report
-from loadgen.promises.context import Context
-from loadgen.promises.figures import Measurement
-from loadgen.promises.options import PromisesOptions
-from loadgen.promises.report import Report, SectionResult
-from loadgen.promises.sections import NAMES, load, run_all
-from loadgen.promises.sizes import FULL, QUICK
-from spojoin.local.supervise import ending_on_signals
+from loadgen.promises.sizes import FULL, QUICK, Context, PromiseSizes
 
 
-def measure(asked: PromisesOptions) -> None:
-    """Run the sections, and print and write what they found. Raises ExceptionGroup of what failed."""
+def section(name: str) -> Section[PromiseSizes, Measurement]:
+    """The section of this name. Its module is imported when it runs, so an import error fails only that section."""
+
+    def measured(context: Context) -> Iterable[Measurement]:
+        return cast("Iterable[Measurement]", import_module(f"loadgen.promises.{name}").measure(context))
+
+    return Section(name, measured)
+
+
+def measure(names: Sequence[str], folder: Path, *, is_quick: bool, publish: Path | None) -> None:
+    """Run the sections, print and write their findings, then raise failures."""
     console = Console()
-    described, started = machine.describe(), datetime.now(UTC).isoformat(timespec="seconds")
-    sizes = QUICK if asked.quick else FULL
 
-    def keep(results: list[SectionResult]) -> None:
-        made = Report(described, sizes, started, results)
-        path = report.write_json(made, asked.output)
-        if asked.publish:
-            report.write_markdown(made, asked.publish)
-        console.print(report.table(made))
-        console.print(f"{path} written", highlight=False)
+    def show(figure: Measurement) -> None:
+        console.print(f"{figure.name}: {number(figure.value)} {figure.unit}", highlight=False)
 
-    def context(scratch: Path, name: str) -> Context:
-        console.rule(name)
-        folder = scratch / name
-        folder.mkdir()
-        return Context(sizes, folder, console.log)
-
-    sections = {name: partial(load, name) for name in asked.only or NAMES}
-    with ending_on_signals(), tempfile.TemporaryDirectory(prefix="spojoin-bench-") as scratch:
-        run_all(sections, partial(context, Path(scratch)), partial(_show, console), keep)
-
-
-def _show(console: Console, figure: Measurement) -> None:
-    console.print(f"{figure.name}: {report.number(figure.value)} {figure.unit}", highlight=False)
+    results = sections.measure([section(name) for name in names], QUICK if is_quick else FULL, console, show)
+    path = report.write_json(results, folder)
+    if publish is not None:
+        report.publish(path, publish)
+    console.print(report.table(results))
+    console.print(f"{path} written", highlight=False)
+    results.raise_failures()

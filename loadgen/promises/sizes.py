@@ -1,8 +1,10 @@
-"""The sizes of what is measured: the promised ones, and small ones that only show that everything runs."""
+"""The sizes of measurements: the promised sizes, and small ones that only show that everything runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from loadgen.bench.sections import SectionContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,16 +13,16 @@ class PromiseSizes:
 
     window, window_small: window lengths; a slide is a tenth of them
     batch: tuples of a sealed batch, as the router seals them
-    frame, frames: probes evaluated together, as many as `spojoin run` does, and how many such frames a timing covers
-    scan_probes, partner_probes: probes of a timed scan, and of a timing that lists all partners
-    repeats: how often a short timing is repeated, the best counting
-    embedded_after: tuples of `spojoin run` behind the full window
-    slide_after: tuples that each of the two slides is timed over
-    pairs, pairs_parquet: pairs made with the window full, as batches and into a file
-    services_after, json_after: tuples through all services with the window full, in Arrow batches and as JSON messages
-    credits_frames: how far the router may be ahead of the results; so much more stands in the topics, to keep it busy
-    latency_s, settle_s: seconds at half rate that latency is measured over, and those before it that don't count
-    history_rows: tuples of the history on Spark, over the small window
+    frame, frames: probes evaluated together, as in `spojoin run`, and how many such frames a timing covers scan_probes,
+    partner_probes: probes of a timed scan, and of a timing that lists all partners
+    repeats: the number of runs of a short timing; the best counts
+    embedded_after: tuples of `spojoin run` after the full window
+    slide_after: tuples over which each of the two slides is timed
+    pairs, pairs_parquet: pairs made with a full window, as batches and into a file
+    services_after, json_after: tuples through all services with a full window, in Arrow batches and as JSON messages
+    credits_frames: the router's lead over the results; the topics hold as many more frames, to keep it busy
+    latency_s, settle_s: seconds at half rate in which latency is measured, and unmeasured seconds before history_rows:
+    tuples of the history on Spark, over the small window
     is_judged: whether bars apply
     """
 
@@ -93,3 +95,6 @@ QUICK = PromiseSizes(
     history_rows=100_000,
     is_judged=False,
 )
+
+#: The argument of every section.
+Context = SectionContext[PromiseSizes]

@@ -1,4 +1,4 @@
-"""Section `slides`: a window that moves with every tuple against one that moves by a tenth, end to end."""
+"""Section `slides`: a window that moves with every tuple compared with one that moves by a tenth, end to end."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from loadgen.promises.context import Context
-from loadgen.promises.data import ABOUT, Columns, columns, self_join
+from loadgen.bench.measurement import Measurement, at_most
+from loadgen.promises.data import ABOUT, Columns, check_counts, columns, self_join
 from loadgen.promises.embedded import CHECKED, WORKLOAD
-from loadgen.promises.figures import Measurement, at_most
-from loadgen.promises.window import check_counts
+from loadgen.promises.sizes import Context
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.run import engine_for
 
 SLIDE_BAR = at_most(2)
-#: Rows fed at once, as the readers of files do.
+#: Rows fed at once, as by readers of files.
 CHUNK_ROWS = 1 << 16
-#: The least counts: on a machine that runs this for the first time, the first pass compiles kernels.
+#: The number of passes. The fastest counts, since the first may compile kernels.
 PASSES = 2
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """The embedded engine's cost a tuple at both slides."""
+    """The embedded engine's cost per tuple at both slides."""
     sizes = context.sizes
     data = columns(WORKLOAD, sizes.window + sizes.slide_after)
     filling, after = (part.table() for part in (data[: sizes.window], data[sizes.window :]))
@@ -38,7 +37,7 @@ def measure(context: Context) -> Iterator[Measurement]:
 
 
 def _us_a_tuple(data: Columns, filling: pa.Table, after: pa.Table, window: int, slide: int) -> float:
-    """The time that each tuple behind the full window takes; every count is checked."""
+    """The time of each tuple after the full window; every count is checked."""
     engine, results = engine_for(self_join(window, slide), 1), []
     results += _feed(engine, filling)
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Section `start`: `spojoin run` on a small file as a whole process, against importing what it is built on."""
+"""Section `start`: `spojoin run` on a small file as a whole process, compared with importing its libraries."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from functools import partial
 
 import pyarrow.csv as pa_csv
 
-from loadgen.promises.context import Context
+from loadgen.bench.measurement import Measurement, at_most, best_seconds
 from loadgen.promises.data import columns, self_join_text
 from loadgen.promises.embedded import WORKLOAD
-from loadgen.promises.figures import Measurement, at_most
-from loadgen.promises.timing import best_seconds
+from loadgen.promises.sizes import Context
 
 START_BAR = at_most(1)
 ROWS, WINDOW, SLIDE = 1_000, 500, 50
@@ -38,5 +37,5 @@ def measure(context: Context) -> Iterator[Measurement]:
 
 
 def _ended(command: Sequence[str]) -> None:
-    """Run a command to its end; raises CalledProcessError with what it said where it fails."""
+    """Run a command to its end. Raises CalledProcessError with its output if it fails."""
     subprocess.run(command, check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""A statement as users write them, over the measured columns and four more: filters, and an equality of texts."""
+"""A statement as users write it, over the measured columns and four more, with filters and an equality of texts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from loadgen.promises.data import Columns, columns
+from loadgen.window import window_of
 
 WORKLOAD = "uniform"
 #: Distinct texts.
@@ -22,7 +23,7 @@ WHERE = " AND ".join(f"{side}.p > {LEAST_P} AND {side}.v <> {NOT_V}" for side in
 
 @dataclass(frozen=True, slots=True)
 class StatementRows:
-    """n rows of the measured columns and four more: s, p and v of the statement, k the number of the text."""
+    """n rows of the measured columns and four more: s, p and v of the statement, and k, the number of the text."""
 
     measured: Columns
     k: NDArray[np.int64]
@@ -45,7 +46,7 @@ class StatementRows:
 
 
 def statement_rows(rows: int, workload: str = WORKLOAD) -> StatementRows:
-    """The first rows of a workload; the four more columns are uniform."""
+    """The first rows of a workload; the four additional columns are uniform."""
     random = np.random.default_rng(13)
     return StatementRows(
         columns(workload, rows),
@@ -100,9 +101,9 @@ def check_summed(rows: StatementRows, window: int, found: pa.Table, probes: int)
     a, b = rows.measured.a, rows.measured.b
     for row in np.linspace(0, found.num_rows - 1, probes, dtype=np.int64).tolist():
         seq, answer = found["n"][row].as_py(), found["found"][row].as_py()
-        begin = max(-(-seq // slide) * slide - window, 0)
-        partners = (a[begin:seq] < a[seq]) & (b[begin:seq] > b[seq])
-        expected = int(rows.k[begin:seq][partners].sum()) if partners.any() else None
+        inside = window_of(seq, window, slide)
+        partners = (a[inside] < a[seq]) & (b[inside] > b[seq])
+        expected = int(rows.k[inside][partners].sum()) if partners.any() else None
         if answer != expected:
             raise AssertionError(f"left row {seq} has the sum {answer}, a scan finds {expected}")
 
@@ -117,11 +118,11 @@ def check_featured(rows: StatementRows, window: int, counts: pa.Table, probes: i
     for row in np.linspace(0, counts.num_rows - 1, probes, dtype=np.int64).tolist():
         found = tuple(counts[name][row].as_py() for name in ("seq", "as_left", "as_right"))
         seq = found[0]
-        begin = max(-(-seq // slide) * slide - window, 0)
+        inside = window_of(seq, window, slide)
         a, b = passing.measured.a, passing.measured.b
-        same = passing.k[begin:seq] == passing.k[seq]
-        left = same & (a[begin:seq] < a[seq]) & (b[begin:seq] > b[seq])
-        right = same & (a[begin:seq] > a[seq]) & (b[begin:seq] < b[seq])
+        same = passing.k[inside] == passing.k[seq]
+        left = same & (a[inside] < a[seq]) & (b[inside] > b[seq])
+        right = same & (a[inside] > a[seq]) & (b[inside] < b[seq])
         expected = seq, int(np.count_nonzero(left)), int(np.count_nonzero(right))
         if found != expected:
             raise AssertionError(f"a result is (seq, as left, as right) {found}, a scan finds {expected}")

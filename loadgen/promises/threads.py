@@ -1,4 +1,4 @@
-"""Section `threads`: the embedded engine with a thread for each core against one thread, in alternation."""
+"""Section `threads`: the embedded engine with a thread per core compared with one thread, in turn."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from statistics import median
 
 import pyarrow as pa
 
-from loadgen.promises.context import Context
+from loadgen.bench.measurement import Bar, Measurement, at_least, seconds
 from loadgen.promises.data import columns, self_join
 from loadgen.promises.embedded import WORKLOAD
-from loadgen.promises.figures import Bar, Measurement, at_least
-from loadgen.promises.timing import seconds
+from loadgen.promises.sizes import Context
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.run import engine_for
 from spojoin.threads import cores
 
-#: On two cores; no slower where a frame has little to share.
+#: The bars on two cores; small frames, which have little to share, must be no slower.
 LARGE_BAR, SMALL_BAR = at_least(1.7), at_least(1)
 SMALL_WINDOW = 10_000
-#: Rows fed at once, as the readers of files do.
+#: Rows fed at once, as by readers of files.
 CHUNK_ROWS = 1 << 16
 
 
 def measure(context: Context) -> Iterator[Measurement]:
-    """The median ratio of rates, pair by pair, at the large window and at a small one."""
+    """The median pairwise ratio of rates, at the large window and at a small one."""
     for window, bar in ((context.sizes.window, LARGE_BAR), (SMALL_WINDOW, SMALL_BAR)):
         context.say(f"one thread and {cores()}, a window of {window:,}")
         yield from _measured(context, window, bar)

@@ -14,7 +14,7 @@ from spojoin.version import __version__
 
 if TYPE_CHECKING:
     from spojoin.client.connect import connect
-    from spojoin.embedded.library import Join
+    from spojoin.embedded.join import Join
     from spojoin.embedded.sql import sql
 
 __all__ = ["Join", "__version__", "connect", "sql"]
@@ -24,7 +24,7 @@ _ROOMS = ("errors", "spark")
 def __getattr__(name: str) -> object:
     """What users call, imported when first asked for: services and help need none of what they load."""
     if name == "Join":
-        from spojoin.embedded.library import Join  # noqa: PLC0415
+        from spojoin.embedded.join import Join  # noqa: PLC0415
 
         return Join
     if name == "connect":

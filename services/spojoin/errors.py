@@ -5,7 +5,7 @@ SpoJoinError
 │   └── QueryError          a mistake in a query file, with its line
 ├── BadData                 a message or record that can't be used: dead-lettered or refused, never retried
 │   ├── WireError           bytes that are not a whole, unharmed record
-│   └── ToldWrongly         a value of another type than the first rows of its column suggest
+│   └── WrongTypeGuess      a value of another type than the first rows of its column suggest
 ├── Retryable               the outside world failed for now: wait and try again
 └── Stop                    this process must end
     └── Fenced              another instance has taken over this role
@@ -23,29 +23,28 @@ class ConfigurationError(SpoJoinError):
 
 
 class Place(int):
-    """A 1-based line of a query, as which it counts, and the 1-based column in that line."""
+    """A line of a query, as an integer, and the column in that line; both count from 1."""
 
     column: int
 
     def __new__(cls, line: int, column: int) -> Place:
-        """The place of a character; both numbers count from 1."""
-        made = super().__new__(cls, line)
-        made.column = column
-        return made
+        place = super().__new__(cls, line)
+        place.column = column
+        return place
 
 
 class QueryError(ConfigurationError):
-    """A mistake in a query; `line` is its 1-based line in the file, or None where no line applies.
+    """A mistake in a query; `line` is its 1-based line in the file, or None if no line applies.
 
-    column: the 1-based column where the line is a `Place`, as all places in a statement are; else None
-    instead: the whole statement put right, where that can be said; it ends the message
+    column: the 1-based column if the line is a `Place`, as all places in a statement are; otherwise None
+    instead: the whole statement, corrected, if that is known; it ends the message
     """
 
     def __init__(self, message: str, line: int | None = None, *, instead: str | None = None) -> None:
         column = line.column if isinstance(line, Place) else None
         where = f"line {line}" if column is None else f"line {line}, column {column}"
-        said = message if line is None else f"{where}: {message}"
-        super().__init__(said if instead is None else f"{said}; write: {instead}")
+        placed = message if line is None else f"{where}: {message}"
+        super().__init__(placed if instead is None else f"{placed}; write: {instead}")
         self.line = line
         self.column = column
         self.instead = instead
@@ -59,7 +58,7 @@ class WireError(BadData):
     """Bytes that are truncated, altered, oversized or of another version."""
 
 
-class ToldWrongly(BadData):
+class WrongTypeGuess(BadData):
     """A value of another type than the first rows of its column suggest; the text says how to declare it."""
 
 

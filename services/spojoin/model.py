@@ -1,27 +1,32 @@
-"""A validated query as frozen data: what every other room reads. Nothing here parses.
+"""A validated query as frozen data. Every other room reads it; nothing here parses.
 
-Join attributes become *codes*: one int64 a tuple and key column whose signed order is the order of the column's
-type, so that indexes, kernels and the wire know a single type.
+Join attributes become *codes*: one int64 for each tuple and key column. Codes have the same signed order as the
+column's values, so indexes, kernels and the wire handle a single type.
 
 - Domain.INTEGER: the code is the value itself, times 10**scale for decimals; dates are days, timestamps microseconds.
 - Domain.FLOAT: the code holds the bits of the IEEE double, folded so that signed integers order as the doubles do;
   -0.0 is stored as 0.0, and NaN as one value above all others.
-- Domain.ASSIGNED: the router gives each value (text, bytes) a number of its own; only `=` and `!=` compare them.
+- Domain.ASSIGNED: the router gives each value (text, bytes) its own number; only `=` and `!=` compare these.
 
-NULL gets no code: a row whose index condition is NULL joins nothing, and takes no place among the codes.
+NULL has no code: a row whose index condition is NULL joins nothing, and takes no place among the codes.
 """
 
 from __future__ import annotations
 
+import decimal
 import enum
-from collections.abc import Hashable
+import operator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any, NamedTuple
+
+from spojoin.windows import Window
 
 
 class Op(enum.IntEnum):
-    """How a stored or left value compares with the other side; the integers are stable: kernels switch on them."""
+    """How a stored or left value compares with the other side; kernels switch on the integers, which never change."""
 
     LT = 0
     LE = 1
@@ -35,10 +40,43 @@ class Op(enum.IntEnum):
     @property
     def flipped(self) -> Op:
         """The operator for swapped operands: a < b is b > a."""
-        return _FLIPPED.get(self, self)
+        return OPERATORS[self].flipped
+
+    @property
+    def is_band(self) -> bool:
+        """Whether the operator compares the distance between two values with a width."""
+        return self >= Op.BAND_LT
 
 
-_FLIPPED = {Op.LT: Op.GT, Op.GT: Op.LT, Op.LE: Op.GE, Op.GE: Op.LE}
+class Operator(NamedTuple):
+    """The properties of an operator.
+
+    sign: how SQL writes it
+    compare: compares values or arrays of them; for a band, distances and widths
+    flipped: the operator for swapped operands
+    negated: the operator that is true if this one is false; None for bands
+    relaxed: the operator that is also true for equal values; `=` and `!=` stay as they are
+    """
+
+    sign: str
+    compare: Callable[[Any, Any], Any]
+    flipped: Op
+    negated: Op | None
+    relaxed: Op
+    is_strict: bool
+
+
+#: The one table of operators.
+OPERATORS = {
+    Op.LT: Operator("<", operator.lt, Op.GT, Op.GE, Op.LE, is_strict=True),
+    Op.LE: Operator("<=", operator.le, Op.GE, Op.GT, Op.LE, is_strict=False),
+    Op.GT: Operator(">", operator.gt, Op.LT, Op.LE, Op.GE, is_strict=True),
+    Op.GE: Operator(">=", operator.ge, Op.LE, Op.LT, Op.GE, is_strict=False),
+    Op.EQ: Operator("=", operator.eq, Op.EQ, Op.NE, Op.EQ, is_strict=False),
+    Op.NE: Operator("!=", operator.ne, Op.NE, Op.EQ, Op.NE, is_strict=False),
+    Op.BAND_LT: Operator("<", operator.lt, Op.BAND_LT, None, Op.BAND_LE, is_strict=True),
+    Op.BAND_LE: Operator("<=", operator.le, Op.BAND_LE, None, Op.BAND_LE, is_strict=False),
+}
 
 
 class Domain(enum.IntEnum):
@@ -50,11 +88,11 @@ class Domain(enum.IntEnum):
 
 
 class Rounding(enum.Enum):
-    """The integer that stands for a double where the other side of a comparison is an integer or a decimal.
+    """The integer that replaces a double if the other side of a comparison is an integer or a decimal.
 
-    A value x of the other side is exact, so that x < d iff x < ceil(d), and so on. The first two keep the operator's
-    strictness out: x < d iff x <= ceil(d) - 1, which stays within int64 where ceil(d) doesn't. DOUBLE is the other way
-    round, for `!=`: of an integer or decimal the double that it equals; one that equals none differs from all doubles.
+    A value x of the other side is exact, so x < d iff x < ceil(d), and so on. BELOW and AT_MOST avoid the operator's
+    strictness: x < d iff x <= ceil(d) - 1, which fits int64 even if ceil(d) doesn't. DOUBLE is the reverse, for `!=`:
+    it replaces an integer or decimal with the equal double. A value without an equal double differs from all doubles.
     """
 
     BELOW = "the greatest integer below"
@@ -73,14 +111,14 @@ class Order(enum.StrEnum):
 
 
 class EmitOn(enum.StrEnum):
-    """When a row answers: as it comes, about earlier partners; or when no later row can join it, about all."""
+    """When a row answers: on arrival, about earlier partners, or once no later row can join it, about all partners."""
 
     ARRIVAL = "arrival"
     CLOSE = "close"
 
 
 class JoinKind(enum.StrEnum):
-    """Which rows a join puts out; a RIGHT one is a LEFT one whose sides are turned."""
+    """Which rows a join returns; a RIGHT join is a LEFT join with swapped sides."""
 
     INNER = "inner"
     LEFT = "left"
@@ -116,6 +154,13 @@ class TypeName(enum.StrEnum):
     CARRIED = "carried"
 
 
+#: Families of types: values of one family can be compared with each other.
+INTEGERS = frozenset({TypeName.INT, TypeName.LONG})
+FLOATING = frozenset({TypeName.FLOAT, TypeName.DOUBLE})
+NUMBERS = INTEGERS | FLOATING | {TypeName.DECIMAL}
+MOMENTS = frozenset({TypeName.DATE, TypeName.TIMESTAMP})
+
+
 class TimeUnit(enum.StrEnum):
     """The unit of a timestamp that is a number since 1970."""
 
@@ -125,9 +170,11 @@ class TimeUnit(enum.StrEnum):
     NANOSECONDS = "ns"
 
 
-#: The zone of instants of which nothing names another.
+#: The time zone of instants unless something names another.
 UTC = "UTC"
-#: Digits of decimals that fit 64 bits.
+#: Moves a decimal's point without rounding, for any decimal that a message may hold.
+EXACT = decimal.Context(prec=2_000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+#: How many digits of a decimal fit 64 bits.
 CODED_DIGITS_MAX = 18
 
 
@@ -135,11 +182,11 @@ CODED_DIGITS_MAX = 18
 class ColumnType:
     """A declared type; precision and scale are 0 except for decimal(p,s).
 
-    unit: of timestamp(unit) only; None where the schema names none
-    zone: of a timestamp that is an instant, the time zone that its values are shown in; None of one without a zone
-    arrow: the Arrow type that data has where it is wider than the type's own, and of carried values, such as lists;
-        None of all others
-    is_ranked: whether the data has an order of its own for the values, as ordered categories have
+    unit: the unit of timestamp(unit); None if the schema names none, and for other types
+    zone: the time zone in which an instant's values are shown; None for a timestamp without a zone
+    arrow: the Arrow type of the data if it is wider than the type's own, and of carried values, such as lists;
+        None otherwise
+    is_ranked: whether the data defines the order of the values, as ordered categories do
     """
 
     name: TypeName
@@ -162,7 +209,7 @@ class ColumnType:
 
     @property
     def is_coded(self) -> bool:
-        """Whether a signed 64-bit code orders its values: numbers, booleans and moments, not texts."""
+        """Whether a signed 64-bit code orders the values: numbers, booleans and moments, but not texts."""
         if self.name is TypeName.DECIMAL:
             return self.precision <= CODED_DIGITS_MAX
         return self.name not in (TypeName.STRING, TypeName.UUID, TypeName.BINARY, TypeName.MAP, TypeName.CARRIED)
@@ -184,7 +231,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """`left operator right` with operator one of + - * /; doubles evaluate it as written, integers exactly."""
+    """`left operator right`, where operator is + - * or /; evaluated as written for doubles, exactly for integers."""
 
     operator: str
     left: Expression
@@ -195,8 +242,9 @@ class Arithmetic:
 class Computed:
     """Any deterministic expression of one side's columns, which the expression engine evaluates.
 
-    sql: in DuckDB's dialect, over columns named as in the schema; columns: those that it names, in order
-    type: of its value
+    sql: the expression in DuckDB's dialect, with columns named as in the schema
+    columns: the columns that it names, in order
+    type: the type of its value
     """
 
     sql: str
@@ -211,10 +259,10 @@ Expression = Column | Constant | Arithmetic | Computed
 class KeyColumn:
     """One expression of one stream that predicates compare, and how its codes are made.
 
-    rounding: of doubles that are compared with integers or decimals; None for all others
-    has_no_nan: whether a NaN makes the condition untrue, as within a band, in place of being the greatest double
-    marks_void: whether it marks rows of which an index condition is NULL: 0 for all others, and for these a number
-        that equals none of the other side
+    rounding: how doubles are rounded that are compared with integers or decimals; None otherwise
+    has_no_nan: whether a NaN makes the condition untrue, as in a band; otherwise NaN is the greatest double
+    marks_void: whether it marks void rows: its value is 0 for other rows, and for a void row a number that equals none
+        of the other side
     """
 
     expression: Expression
@@ -230,7 +278,8 @@ class KeyColumn:
 class Predicate:
     """`left op right`; slots index the streams' key columns.
 
-    `width` is the band's half width as a code-domain number: scaled integer (INTEGER) or double (FLOAT); else 0.
+    `width` is a band's half width in the domain of codes: a scaled integer (INTEGER) or a double (FLOAT). It is 0 for
+    other operators.
     """
 
     op: Op
@@ -241,40 +290,19 @@ class Predicate:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Length and slide in tuples (`is_time` False) or microseconds (True); slide divides length."""
-
-    is_time: bool
-    length: int
-    slide: int
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Bounds on the difference of two event times: `lower_us` <= right's - left's <= `upper_us`, in microseconds.
-
-    held: the predicates, as written, that the windows express: no service evaluates them
-    """
-
-    lower_us: int
-    upper_us: int
-    held: tuple[str, ...] = ()
-
-
-#: The column that holds the numbers of rows, where the schema has none of that name.
+#: The column that holds the numbers of rows, unless the schema has a column of that name.
 SEQ = "seq"
-#: The column with the headers of a Kafka record, where the schema has none of that name.
+#: The column with the headers of a Kafka record, unless the schema has a column of that name.
 HEADERS = "headers"
 HEADERS_TYPE = ColumnType(TypeName.MAP)
-#: The header that distributed traces travel in (W3C Trace Context), and the payload column that holds it.
+#: The header that carries distributed traces (W3C Trace Context), and the payload column that holds it.
 TRACEPARENT = "traceparent"
 TRACE = f"{HEADERS}['{TRACEPARENT}']"
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A condition on one side's rows: only rows of which it is true take a number. `text` is as written."""
+    """A condition on one side's rows: only rows that meet it get a number. `text` is the condition as written."""
 
     condition: Computed
     text: str
@@ -282,7 +310,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A stream that an input feeds: its number in the query, its filter, and its keys among the input's, in order.
+    """A stream that an input feeds: its number in the query, its filter, and the slots of its keys in the input.
 
     asks: whether each of its rows asks for one answer
     """
@@ -293,16 +321,16 @@ class Member:
     asks: bool = False
 
 
-#: The bit, beside those of streams, of a row of stream 0 that asks but finds nothing, as an index condition is NULL of
-#: it; the next bit is of stream 1.
+#: The bit of a void row of stream 0: it asks but finds nothing. Lower bits stand for the streams, the next higher bit
+#: for void rows of stream 1.
 ASKS_NOTHING = 2
 
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
-    """Where the rows of a table come from: a file by its path, a topic by its name, or neither where they are given.
+    """Where a table's rows come from: a file's path, a topic's name, or neither if they are given in Python.
 
-    refresh_ms: of a topic, how long changes are gathered before they make a version
+    refresh_ms: how long changes of a topic are gathered before they make a version
     """
 
     file: str | None = None
@@ -312,12 +340,14 @@ class TableSource:
 
 @dataclass(frozen=True, slots=True)
 class CsvOptions:
-    """How CSV is written; None where nothing is said, and the page says what is taken then.
+    """How a CSV file is written; None means not given, and the manual states the default.
 
-    delim, quote, escape, comment: characters; decimal, thousands: those of numbers
-    dateformat, timestampformat: in the words of strptime, as DuckDB has them
-    nullstr: words for NULL; header: whether the first line has names; names: those of the columns, in order
-    skip: lines before the header
+    delim, quote, escape, comment: characters
+    decimal, thousands: the decimal point and the thousands separator of numbers
+    dateformat, timestampformat: strptime formats, as in DuckDB
+    nullstr: words for NULL
+    header: whether the first line has names; names: the column names, in order
+    skip: how many lines come before the header
     """
 
     delim: str | None = None
@@ -335,17 +365,17 @@ class CsvOptions:
     skip: int = 0
 
 
-#: Of CSV of which nothing is said.
+#: The options of CSV for which none are given.
 AS_THE_PAGE_SAYS = CsvOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class FileForm:
-    """What is known of a stream's file besides its columns.
+    """What is known about a stream's file besides its columns.
 
-    csv: how it is written, where it is CSV
-    guessed: columns whose types its first rows have told, so that a later value may be of another
-    valueless: columns of text of which those rows have no value
+    csv: how the file is written, if it is CSV
+    guessed: columns whose types were inferred from the first rows, so a later value may have another type
+    valueless: text columns that have no value in those rows
     """
 
     csv: CsvOptions = AS_THE_PAGE_SAYS
@@ -353,27 +383,27 @@ class FileForm:
     valueless: frozenset[str] = frozenset()
 
 
-#: Of a stream of whose file nothing is known.
+#: The form of a file about which nothing is known.
 NO_FORM = FileForm()
 
 
-#: As a stream's `time`, where its schema has no such column: the timestamp that Kafka keeps with each record.
+#: The timestamp of the Kafka record, as a stream's `time`, unless the schema has a column of that name.
 RECORD_TIME = "record"
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One logical stream: rows that pass a filter, in order.
+    """One stream: rows that pass a filter, in order.
 
     keys: the key columns that predicates use, in slot order
-    filter: None where all rows pass
+    filter: None if all rows pass
     payload: columns that travel with the rows, because results, residual conditions or equalities of texts need them
-    members: of an input that feeds two streams, both; empty for a stream that is its own input
-    envelope: the field of a message that holds the row, such as Debezium's `after`; None where it is the message
-    asks: whether each row asks for one answer about all its partners, as left rows may, and those of a FULL JOIN do
-    query: the query whose results its rows are; None where producers write them
-    table: where its rows come from if it is a table, which other versions replace as a whole; None of a stream
-    file: what is known of its file, if it is read from one
+    members: the two streams that an input feeds; empty for a stream that is its own input
+    envelope: the field of a message that holds the row, such as Debezium's `after`; None if the message is the row
+    asks: whether each row asks for one answer about all its partners: left rows may, and all rows of a FULL JOIN do
+    query: the query whose results are the stream's rows; None if producers write them
+    table: where the rows of a table come from; None for a stream that is no table
+    file: what is known about the file, if the stream is read from one
     """
 
     name: str
@@ -397,7 +427,7 @@ class Stream:
         return HEADERS_TYPE if column == HEADERS else ColumnType(TypeName.STRING)
 
     def fed(self, number: int) -> tuple[Member, ...]:
-        """The streams that this input feeds, where it is number `number` of a query's inputs."""
+        """The streams that this input feeds; number: its number among the query's inputs."""
         return self.members or (Member(number, self.filter, tuple(range(len(self.keys))), self.asks),)
 
     @property
@@ -407,7 +437,7 @@ class Stream:
 
     @property
     def time_column(self) -> str | None:
-        """The column that holds the event time, if one does."""
+        """The column that holds the event time, or None."""
         return None if self.is_record_timed else self.time
 
 
@@ -415,7 +445,7 @@ class Stream:
 class Use:
     """A column that an expression names: its side (0 left, 1 right), its name and its type.
 
-    is_number: whether it is the number of the side's row
+    is_number: whether the column is the row's number
     """
 
     side: int
@@ -428,8 +458,8 @@ class Use:
 class PairExpression:
     """An expression of both sides of a pair.
 
-    sql: in DuckDB's dialect, over columns named by `pair_column`; uses: those columns, in order
-    type: of its value
+    sql: the expression in DuckDB's dialect, with columns named by `pair_column`; uses: those columns, in order
+    type: the type of its value
     """
 
     sql: str
@@ -439,15 +469,15 @@ class PairExpression:
 
     @property
     def column(self) -> Use | None:
-        """The column that it is, if it is nothing more."""
+        """The column, if the expression is just one; otherwise None."""
         return self.uses[0] if [quoted_column(use) for use in self.uses] == [self.sql] else None
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What a partner adds to aggregates: 1, and its value, where it has one and the filter holds.
+    """What a partner adds to aggregates, if it has a value and passes the filter: 1, and the value.
 
-    argument: None of COUNT(*); is_summed: whether values are added up, not only counted
+    argument: None for COUNT(*); is_summed: whether values are added up, not only counted
     """
 
     argument: PairExpression | None
@@ -456,22 +486,23 @@ class Measure:
 
     @property
     def expressions(self) -> tuple[PairExpression, ...]:
-        """What is evaluated of a partner."""
+        """The expressions that are evaluated for a partner."""
         return tuple(each for each in (self.argument, self.filter) if each is not None)
 
     def serves(self, one: Aggregate) -> bool:
-        """Whether it gives an aggregate, a count, sum or mean."""
+        """Whether a count, sum or mean can be computed from this measure."""
         return (self.argument, self.filter) == one.measured
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The first partners of a left row in an order of right rows: all that an answer needs of each part.
+    """The first partners of a left row in an order of right rows: all that an answer needs from each part.
 
-    key: by what they are ordered, None where by their numbers alone
-    is_latest: of equal ones the highest number comes first, not the lowest
-    needed: expressions that have a value for each of them; filter: which rows are among them, None for all
-    count: how many
+    key: what orders the partners; None if only their numbers do
+    is_latest: whether, among equal partners, the highest number comes first rather than the lowest
+    needed: expressions that must not be NULL for a chosen partner
+    filter: which rows may be chosen; None for all
+    count: how many partners are chosen
     """
 
     key: SortKey | None
@@ -482,35 +513,55 @@ class Choice:
 
     @property
     def expressions(self) -> tuple[PairExpression, ...]:
-        """What is evaluated of a row."""
+        """The expressions that are evaluated for a right row."""
         key = () if self.key is None else (self.key.expression,)
         return (*key, *self.needed, *(() if self.filter is None else (self.filter,)))
 
     @property
     def is_of_right_rows(self) -> bool:
-        """Whether it asks right rows alone, and by values that a code orders."""
+        """Whether the choice depends on right rows alone, in an order that codes have."""
         is_coded = self.key is None or self.key.expression.type.is_coded
         return is_coded and all(use.side == 1 for each in self.expressions for use in each.uses)
 
 
-#: In place of a side: an aggregate, of which `Use.name` is the number.
+#: A value of `Use.side` for an aggregate; `Use.name` is then its number.
 AGGREGATE = 2
-#: Parts choose partners for an answer that needs at most so many of them; of more they list all.
+#: Parts choose partners for an answer that needs at most this many; for more, they list all partners.
 CHOSEN_MAX = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateFunction:
+    """The properties of an aggregate function that a plan needs; `spojoin.aggregates` has the functions themselves.
+
+    name: DuckDB's name in lower case: part of the query's meaning, and of its fingerprint
+    takes_nulls: whether a partner without a value counts
+    is_counted, is_summed: whether it suffices that each part counts, or sums up, its partners' values
+    """
+
+    name: str
+    takes_nulls: bool = False
+    is_counted: bool = False
+    is_summed: bool = False
+
+    def choice(self, _of: Aggregate) -> Choice | None:
+        """The choice of the partner that has the aggregate's value, if that partner is the first in an order."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """A function of all partners of a left row.
 
-    function: in lower case, as DuckDB calls it
-    arguments: the first is what is aggregated; none for COUNT(*)
-    share: of a quantile, between 0 and 1; filter: which partners count, None for all
-    order: in which partners are taken, by their numbers where none is given; is_distinct: of equal values the first
-    separator: of texts that are joined
+    arguments: the first is aggregated; empty for COUNT(*)
+    share: the quantile, between 0 and 1
+    filter: which partners count; None for all
+    order: the order in which partners are taken; by their numbers if empty
+    is_distinct: whether only the first of equal values counts
+    separator: what stands between texts that are joined
     """
 
-    function: str
+    function: AggregateFunction
     arguments: tuple[PairExpression, ...]
     type: ColumnType
     text: str
@@ -522,14 +573,9 @@ class Aggregate:
 
     @property
     def needed(self) -> tuple[PairExpression, ...]:
-        """What is evaluated of each pair: the arguments, then the order, then the filter."""
+        """The expressions that are evaluated for each pair: the arguments, then the order, then the filter."""
         order = (key.expression for key in self.order)
         return (*self.arguments, *order, *(() if self.filter is None else (self.filter,)))
-
-    @property
-    def takes_nulls(self) -> bool:
-        """Whether a partner without a value counts."""
-        return self.function in ("first", "last", "list")
 
     @property
     def measured(self) -> tuple[PairExpression | None, PairExpression | None]:
@@ -538,30 +584,21 @@ class Aggregate:
 
     @property
     def is_sum(self) -> bool:
-        """Whether what parts of the partners give adds up to it, and only they are asked."""
-        is_added = self.function in ("count", "sum", "avg") and not self.is_distinct
+        """Whether the parts' counts or sums of right rows' values add up to the aggregate."""
+        is_added = (self.function.is_counted or self.function.is_summed) and not self.is_distinct
         return is_added and all(use.side == 1 for each in self.needed for use in each.uses)
 
     @property
     def choice(self) -> Choice | None:
-        """The partner whose values it gives, where it is the first in an order of right rows."""
-        if self.order:
-            return None
-        if self.function in ("first", "last", "any_value"):
-            needed = () if self.takes_nulls else self.arguments
-            found = Choice(None, self.function == "last", needed=needed, filter=self.filter)
-        elif self.function in ("min", "max", "arg_min", "arg_max"):
-            key = SortKey(self.arguments[-1], self.function.endswith("max"), nulls_first=False)
-            found = Choice(key, needed=self.arguments, filter=self.filter)
-        else:
-            return None
-        return found if found.is_of_right_rows else None
+        """The choice of the partner that has the aggregate's value, if it is the first in an order of right rows."""
+        found = None if self.order else self.function.choice(self)
+        return found if found is not None and found.is_of_right_rows else None
 
     @property
     def is_plain_count(self) -> bool:
-        """Whether it is the number of partners, or of those that have a value of one column."""
+        """Whether the aggregate is the number of partners, or of partners that have a value in one column."""
         is_column = all(each.column is not None for each in self.arguments)
-        return self.function == "count" and self.filter is None and is_column and not self.is_distinct
+        return self.function.is_counted and self.filter is None and is_column and not self.is_distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -575,10 +612,10 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The first `count` partners of each left row in an order, ties by the partners' numbers.
+    """The first `count` partners of each left row in an order; their numbers break ties.
 
-    has_ties: whether all that are equal to the first one by the order, but for their numbers, are kept as well
-    nearest: of an ASOF join the condition that says which partner is the first, as written
+    has_ties: whether all partners that are equal to the first by the order, apart from their numbers, are kept as well
+    nearest: the condition of an ASOF join that determines the first partner, as written
     """
 
     count: int
@@ -588,7 +625,7 @@ class Best:
 
     @property
     def choice(self) -> Choice | None:
-        """The same of each part, where right rows are ordered by one value and their numbers."""
+        """The choice that each part makes, if one value and the numbers order the right rows."""
         last = next((k for k, key in enumerate(self.order) if _is_right_number(key)), None)
         if last is None or last > 1 or self.count > CHOSEN_MAX or self.has_ties:
             return None
@@ -603,7 +640,7 @@ def _is_right_number(key: SortKey) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """One row of results a left row: aggregates, and the condition on them that chooses rows, None for all."""
+    """One row of results for each left row: aggregates, and a condition on them (HAVING), None if there is none."""
 
     aggregates: tuple[Aggregate, ...]
     having: PairExpression | None = None
@@ -611,7 +648,7 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A column of results: its name, its expression, and the column that it is if it is just one."""
+    """A column of results: its name, its expression, and the expression's column if it is just one (`plain`)."""
 
     name: str
     expression: PairExpression
@@ -619,12 +656,12 @@ class Selected:
 
 
 def pair_column(side: int, name: str) -> str:
-    """The name of a side's column among a pair's."""
+    """The name of a side's column in a pair."""
     return f"{side}.{name}"
 
 
 def quoted_column(use: Use) -> str:
-    """The same as an expression in SQL."""
+    """The quoted name of a side's column in a pair, for SQL."""
     return '"' + pair_column(use.side, use.name).replace('"', '""') + '"'
 
 
@@ -632,8 +669,8 @@ def quoted_column(use: Use) -> str:
 class RolePredicate:
     """A predicate seen from a probe: a stored code matches iff `stored op probe`.
 
-    `op` is already oriented to the stored side. `probe_slot` is a slot of the probe's stream, `target_slot` of the
-    stored stream.
+    `op` is already oriented to the stored side. `probe_slot` is a slot of the probe's stream, and `target_slot` one of
+    the stored stream.
     """
 
     op: Op
@@ -654,43 +691,37 @@ class Direction:
 
     @property
     def condition_count(self) -> int:
-        """The number of intervals that a search intersects: one a stored column, and one for each `!=`."""
+        """The number of intervals that a search intersects: one for each stored column, and one for each `!=`."""
         together = {p.target_slot for p in self.predicates if p.op is not Op.NE}
         return len(together) + sum(p.op is Op.NE for p in self.predicates)
 
 
-#: The window over a table: all of it. It begins with the table's version, however many rows have come before.
-WHOLE_TABLE = Window(False, 2**62, 1)
-#: The window over rows of two inputs that both end: all rows of the other side, once both have ended.
-ALL_ROWS = Window(False, 10**9, 1)
-#: Of the rows that ask about a table nobody finds any.
-_NO_WINDOW = Window(False, 1, 1)
-
 OptionValue = int | float | str
-#: What searches where a query names no method: permutations as wavelet matrices, in the default layout.
+#: The method of a query that names none: permutations as wavelet matrices, in the default layout.
 DEFAULT_METHOD = "spo"
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """By what method the window is searched, and the method's options, complete.
+    """The method by which the window is searched, with all its options.
 
-    `spojoin run` searches by any method. Services search by the default one, or by any within another layout's workers.
+    `spojoin run` searches by any method. Services use the default, or any method within another layout's workers.
     """
 
     name: str = DEFAULT_METHOD
     options: tuple[tuple[str, OptionValue], ...] = ()
 
 
-#: How work is spread where a query names no layout: batches of consecutive tuples go to PO-Join workers in turn.
+#: The layout of a query that names none: batches of consecutive tuples go to PO-Join workers in turn.
 DEFAULT_LAYOUT = "batch"
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutChoice:
-    """By what layout the work is spread over workers, with its options, complete; workers 0: as many as there are.
+    """The layout that spreads the work over workers, with all its options.
 
-    has_mutable_part: whether new tuples wait in a mutable part, which reports on every frame, until they are batched
+    workers: how many workers; 0 for as many as there are
+    has_mutable_part: whether new tuples wait in a mutable part, which answers for every frame, until they are batched
     """
 
     name: str = DEFAULT_LAYOUT
@@ -699,55 +730,91 @@ class LayoutChoice:
     has_mutable_part: bool = True
 
 
-#: A part of topics' names between dots, which no query's name may have: `<query>.generation.<topic>.<number>`.
+#: A part of topic names, which no query's name may contain: `<query>.generation.<topic>.<number>`.
 GENERATION_PART = "generation"
 
 
-@dataclass(frozen=True)  # without slots: it keeps what is asked often
+@dataclass(frozen=True, slots=True)
+class RowOrder:
+    """The one order of all rows, and how long event time waits.
+
+    lateness_us: how far a stream's times may run backwards
+    idle_timeout_us: how long event time waits for an input without records, by their timestamps; None: without limit
+    has_lateness: whether the lateness was given, even as zero; otherwise the rows of inputs that end are sorted
+    """
+
+    by: Order = Order.ARRIVAL
+    lateness_us: int = 0
+    idle_timeout_us: int | None = None
+    has_lateness: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RowAnswers:
+    """When rows answer, and with what.
+
+    where: which of the pairs that an ASOF join chooses are results
+    """
+
+    emit: EmitOn = EmitOn.ARRIVAL
+    join: JoinKind = JoinKind.INNER
+    grouped: Grouped | None = None
+    best: Best | None = None
+    where: PairExpression | None = None
+
+    @property
+    def expressions(self) -> Iterator[PairExpression]:
+        """The expressions of both sides' columns that choose and aggregate partners."""
+        if self.grouped is not None:
+            yield from (each for one in self.grouped.aggregates for each in one.needed)
+            yield from [] if self.grouped.having is None else [self.grouped.having]
+        if self.best is not None:
+            yield from (key.expression for key in self.best.order)
+        yield from [] if self.where is None else [self.where]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultContent:
+    """What results contain.
+
+    limit: how many partners of a probe, the earliest ones; None for all
+    select: the columns of results, for output `rows`
+    key: the column of results whose value becomes the key of a message with a single row
+    is_traced: whether such messages carry the `TRACEPARENT` of the row that answered
+    """
+
+    output: Output = Output.COUNT
+    limit: int | None = None
+    select: tuple[Selected, ...] = ()
+    key: str | None = None
+    is_traced: bool = False
+
+
+@dataclass(frozen=True)  # without slots: cached properties need a __dict__
 class Query:
     """A validated query. `streams` holds one stream (self join) or two (left, right).
 
-    interval: of an interval join; `window` is then the longer of the two that follow from it
-    select: the columns of results, for output `rows`; residuals: further conditions on a pair, which filter it
-    result_key: the column of results that gives messages of single rows their key
-    is_traced: whether such messages carry the `TRACEPARENT` of the row that answered
-    emit, join, grouped, best: when rows answer, and what
-    where: which pairs are results, of those that an ASOF join chooses
-    notes: what the statement's author may not expect, in sentences, each to be said once beside the answer
-    idle_timeout_us: how long event time waits for an input without records, by their timestamps; None for ever
-    has_lateness: whether the lateness was given, zero too; else rows of inputs that end are sorted
+    residuals: further conditions that filter pairs
+    notes: sentences about what the statement's author may not expect, each shown once beside the results
     """
 
     name: str
     streams: tuple[Stream, ...]
     predicates: tuple[Predicate, ...]
     window: Window
-    order: Order
-    output: Output
-    limit: int | None
-    lateness_us: int
     text: str
+    order: RowOrder = RowOrder()
+    residuals: tuple[PairExpression, ...] = ()
+    answers: RowAnswers = RowAnswers()
+    results: ResultContent = ResultContent()
     method: Method = Method()
     layout: LayoutChoice = LayoutChoice()
-    interval: Interval | None = None
-    select: tuple[Selected, ...] = ()
-    residuals: tuple[PairExpression, ...] = ()
-    result_key: str | None = None
-    is_traced: bool = False
-    emit: EmitOn = EmitOn.ARRIVAL
-    join: JoinKind = JoinKind.INNER
-    grouped: Grouped | None = None
-    best: Best | None = None
-    where: PairExpression | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
-    idle_timeout_us: int | None = None
-    has_lateness: bool = field(default=False, compare=False)
 
     @property
     def asks(self) -> bool:
-        """Whether the left rows ask, each for one answer about all its partners; else both sides answer at arrival."""
-        is_more = self.join is not JoinKind.INNER or bool(self.grouped or self.best)
-        return self.emit is EmitOn.CLOSE or is_more or self.has_table
+        """Whether each left row asks for one answer about all its partners; otherwise both sides answer on arrival."""
+        return self.answers != RowAnswers() or self.has_table
 
     @property
     def has_table(self) -> bool:
@@ -757,7 +824,7 @@ class Query:
     @property
     def both_ask(self) -> bool:
         """Whether right rows ask as left rows do."""
-        return self.join is JoinKind.FULL
+        return self.answers.join is JoinKind.FULL
 
     @property
     def is_self(self) -> bool:
@@ -766,14 +833,14 @@ class Query:
 
     @property
     def is_of_one_input(self) -> bool:
-        """Whether one input feeds both sides; if they differ in what they take of it, they are two streams."""
+        """Whether one input feeds both sides, even if they differ in filter or columns and are thus two streams."""
         return len({stream.name for stream in self.streams}) == 1
 
     @cached_property
     def inputs(self) -> tuple[Stream, ...]:
-        """What is read: each stream, or one input for the two streams of a self join.
+        """The inputs: the streams, or one input for the two streams of a self join.
 
-        They stay the same objects, by which readers know what they have prepared for an input.
+        They are always the same objects, so readers can key what they prepare for an input by its object.
         """
         if self.is_self or not self.is_of_one_input:
             return self.streams
@@ -790,144 +857,38 @@ class Query:
 
     @property
     def stream_names(self) -> tuple[str, ...]:
-        """Names that tell the streams apart: those of the inputs, with the side where both sides read one input."""
+        """A unique name for each stream: the input's name, with the side if both sides read one input."""
         if not self.shares_input:
             return tuple(stream.name for stream in self.streams)
         return tuple(f"{stream.name} as {side}" for stream, side in zip(self.streams, ("left", "right"), strict=True))
 
     @property
     def shares_input(self) -> bool:
-        """Whether one input feeds two streams, so that a row may stand in both."""
+        """Whether one input feeds two streams, so a row may be in both."""
         return len(self.streams) > 1 and self.is_of_one_input
 
     @property
     def fed_by(self) -> tuple[int, ...]:
-        """By stream, the number of the input that feeds it."""
+        """For each stream, the number of the input that feeds it."""
         return tuple(number for number, source in enumerate(self.inputs) for _ in source.fed(number))
-
-    @property
-    def lists_pairs(self) -> bool:
-        """Whether each part lists all partners that it finds; else it counts them, and may sum them up, or choose."""
-        is_less = self.output is Output.COUNT or self.only_counts or self.measures or self.choices
-        return bool(self.residuals) or not is_less
-
-    @cached_property
-    def measures(self) -> tuple[Measure, ...]:
-        """What each part sums up of the partners that it finds; nothing where counts suffice, or a list is due."""
-        if self.grouped is None or self.only_counts or self.residuals:
-            return ()
-        aggregates = [one for one in self.grouped.aggregates if one.is_sum]
-        if not all(one.is_sum or one.choice for one in self.grouped.aggregates):
-            return ()
-        summed = [one.measured for one in aggregates if one.function != "count"]
-        return tuple(Measure(*each, each in summed) for each in dict.fromkeys(one.measured for one in aggregates))
-
-    @cached_property
-    def choices(self) -> tuple[Choice, ...]:
-        """Which partners each part lists, where an answer needs no others; nothing where counts or sums suffice."""
-        if self.residuals or self.only_counts:
-            return ()
-        if self.best is not None:
-            return () if self.best.choice is None else (self.best.choice,)
-        if self.grouped is None:
-            return ()
-        found = [one.choice for one in self.grouped.aggregates if not one.is_sum]
-        return () if None in found else tuple(dict.fromkeys(each for each in found if each is not None))
-
-    @property
-    def chosen_count(self) -> int:
-        """How many partners a part lists for each choice: one more where a left row may find itself."""
-        finds_itself = self.is_of_one_input and self.emit is EmitOn.CLOSE
-        return max([choice.count for choice in self.choices], default=0) + finds_itself
-
-    @property
-    def enough(self) -> int | None:
-        """How many partners a part needs to find of a left row, None for all.
-
-        A SEMI or ANTI JOIN asks whether there is one, and the row itself may be among what a part finds.
-        """
-        is_asked = self.join in (JoinKind.SEMI, JoinKind.ANTI) and not self.residuals
-        return 2 if is_asked else None
-
-    @property
-    def only_counts(self) -> bool:
-        """Whether the number of partners is all that an answer needs."""
-        if self.grouped is not None:
-            return all(self._counts_partners(one) for one in self.grouped.aggregates)
-        return self.join in (JoinKind.SEMI, JoinKind.ANTI)
-
-    def _counts_partners(self, one: Aggregate) -> bool:
-        return one.is_plain_count and all(map(self._has_value, (use for each in one.arguments for use in each.uses)))
-
-    def _has_value(self, use: Use) -> bool:
-        """Whether a column is NULL in no partner: the time, or one compared by itself, which NULL makes untrue."""
-        right = self.streams[-1]
-        is_compared = Column(use.name) in (key.expression for key in right.keys)
-        is_time = self.needs_time and use.name == right.time_column
-        return use.side == 1 and (use.is_number or is_compared or is_time)
-
-    def lists(self, direction: Direction) -> bool:
-        """Whether each part lists what it finds in one direction; else it counts.
-
-        A right row of a FULL JOIN on close asks only whether there is any left row, unless its partners are filtered.
-        """
-        asks_whether = self.both_ask and not direction.as_left and self.emit is EmitOn.CLOSE and not self.residuals
-        return self.lists_pairs and not asks_whether
-
-    def intervals(self, direction: Direction) -> int:
-        """How many intervals a search intersects; the mark of void rows takes nearly all tuples, and costs none."""
-        return direction.condition_count - self.both_ask
-
-    def searched_for(self, direction: Direction) -> Output:
-        """What each part yields: partners or counts."""
-        return Output.PAIRS if self.lists(direction) else Output.COUNT
-
-    @property
-    def part_limit(self) -> int | None:
-        """How many partners a part may list; with residual conditions, those that hold aren't known there."""
-        return None if self.residuals or self.asks else self.limit
-
-    @property
-    def has_pair_payload(self) -> bool:
-        """Whether results or residual conditions need columns of the rows of a pair."""
-        return any(stream.payload for stream in self.streams)
 
     @property
     def carries_keys(self) -> bool:
         """Whether results name both sides of a pair by the users' keys."""
-        return self.output is Output.PAIRS
+        return self.results.output is Output.PAIRS
 
     @property
     def needs_time(self) -> bool:
         """Whether tuples carry an event time: a time window or event-time order."""
-        return self.window.is_time or self.order is Order.EVENT_TIME
-
-    @property
-    def key_slots(self) -> tuple[int, ...] | None:
-        """The slots of the streams' join key: the columns of the first equality, which are equal in every match.
-
-        None without an equality. In a self join it must compare a column with itself: else a tuple has two keys.
-        """
-        equal = [(p.left_slot, p.right_slot) for p in self.predicates if p.op is Op.EQ]
-        if self.is_self:
-            return next(((left,) for left, right in equal if left == right), None)
-        return next(iter(equal), None)
+        return self.window.needs_time or self.order.by is Order.EVENT_TIME
 
     def window_over(self, stream: int) -> Window:
-        """The window over a stream's tuples; those of an interval join's two streams differ in length.
-
-        The later tuple of a pair probes: a right one reaches back by `upper_us`, a left one by -`lower_us`.
-        """
-        if self.has_table and stream == 0:
-            return _NO_WINDOW
-        if self.interval is None or self.is_self:
-            return self.window
-        back = -self.interval.lower_us if stream else self.interval.upper_us
-        return Window(True, max(back, 0), 1)
+        """The window over a stream's tuples."""
+        return self.window.over(stream, is_self=self.is_self)
 
     @cached_property
     def directions(self) -> tuple[Direction, ...]:
-        """The directions of evaluation, left probes first: both, but where only left rows ask."""
+        """The directions of evaluation, left probes first; only that one if only left rows ask."""
         right = len(self.streams) - 1
         from_left = Direction(0, right, True, tuple(_as_seen_from_left(p) for p in self.predicates))
         if self.asks and not self.both_ask:

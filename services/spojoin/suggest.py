@@ -1,4 +1,4 @@
-"""Parts of messages: what was found, what was expected and what was probably meant; moments and spans in words."""
+"""Parts of messages: lists of names, unknown names with the one that was probably meant, moments and spans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant, in whatever case; None where none is close."""
+    """The known name that was probably meant, in any case; None if none is close."""
     choices = list(known)
     close = difflib.get_close_matches(name.lower(), [choice.lower() for choice in choices], 1)
     return next((choice for choice in choices if close and choice.lower() == close[0]), None)

@@ -21,8 +21,8 @@ def cores() -> int:
 class Threads:
     """The caller's thread and `threads` - 1 helpers, which start with the first work for them.
 
-    Who waits for pieces of his own work has taken part in it, and who waits for a lane does what waits elsewhere: so
-    nothing waits for ever, however few helpers there are. Helpers end with `close`, or when this object is forgotten.
+    A thread that waits for pieces of its work has run pieces itself, and a thread that waits for a lane runs other
+    waiting jobs. So nothing waits forever, even without helpers. Helpers end on `close`, or when this object is freed.
 
     reluctance: as in `TaskRunner`
     """
@@ -35,7 +35,7 @@ class Threads:
         weakref.finalize(self, self._jobs.close)
 
     def each(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """The results of all tasks, in their order; none runs any more when this returns or raises what one raised."""
+        """The results of all tasks, in order. Raises what a task raised; no task runs any more when this returns."""
         if self.threads == 1 or len(tasks) < 2:
             return [task() for task in tasks]
         self._start()
@@ -46,23 +46,23 @@ class Threads:
         return cast("list[T]", pieces.results())
 
     def lane(self, most: int) -> Lane[T]:
-        """A new lane for iterators that follow each other, of whose results at most so many wait to be taken."""
+        """A new lane for iterators that run one after the other; at most `most` of their results wait to be taken."""
         self._start()
         return Lane(self._jobs, most)
 
     def work_until(self, is_done: Callable[[], bool]) -> None:
-        """Do what waits for a thread until `is_done()`, which is called whenever something has been finished."""
+        """Run waiting jobs until `is_done()`, which is called again after each job."""
         self._jobs.work_until(is_done)
 
     def close(self) -> None:
-        """End the helpers; what they have begun is finished first, and what waits is dropped."""
+        """End the helpers: they finish the jobs that they have begun, and waiting jobs are dropped."""
         self._jobs.close()
         for helper in self._helpers:
             helper.join()
 
     def _start(self) -> None:
         while len(self._helpers) < self.threads - 1:
-            # Daemons, since an engine may live until the interpreter ends, which waits for all other threads.
+            # Daemons, since an engine may live until the interpreter exits, which waits for all other threads.
             helper = Thread(target=_help, args=(self._jobs,), name="spojoin-helper", daemon=True)
             self._helpers.append(helper)
             helper.start()
@@ -71,7 +71,7 @@ class Threads:
 class Lane(Generic[T]):
     """Iterators that run one at a time, in the order in which they were added, while the caller goes on.
 
-    most: how many results may wait to be taken; with so many the lane stops
+    most: how many results may wait to be taken; the lane pauses at this number
     """
 
     def __init__(self, jobs: _Jobs, most: int) -> None:
@@ -84,28 +84,28 @@ class Lane(Generic[T]):
 
     @property
     def waiting(self) -> int:
-        """Iterators that haven't ended."""
+        """How many iterators haven't ended."""
         return len(self._tasks)
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to take."""
+        """Whether there is a result or an error to take."""
         return bool(self._results) or self._error is not None
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was added has ended, and been taken."""
+        """Whether all iterators have ended and all results were taken."""
         return not self._tasks and not self.has_news
 
     def add(self, task: Iterator[T]) -> None:
-        """Run an iterator after all that were added before; after an error none runs."""
+        """Run an iterator after all earlier ones; after an error none runs."""
         with self._jobs.changed:
             self._tasks.append(task)
             if len(self._tasks) == 1:
                 self._jobs.add(self._next)
 
     def take(self) -> Iterator[T]:
-        """The results that are there and were not taken yet, in order. Raises what an iterator raised, once."""
+        """The results that are ready and not yet taken, in order. Raises what an iterator raised, once."""
         while self._results:
             with self._jobs.changed:
                 taken = self._results.popleft()
@@ -118,7 +118,7 @@ class Lane(Generic[T]):
             raise error
 
     def _next(self) -> None:
-        """Run one iterator: so that whoever does it can look after something else before the next."""
+        """Run one iterator only, so that the thread can do other work before the next."""
         try:
             for result in self._tasks[0]:
                 if self._is_filled_by(result):
@@ -142,7 +142,7 @@ class Lane(Generic[T]):
 
 
 class _Pieces:
-    """Tasks that several threads take, each the next one that nobody has."""
+    """Tasks that several threads share: each thread takes the next task that no other has taken."""
 
     def __init__(self, tasks: Sequence[Callable[[], object]], jobs: _Jobs) -> None:
         self._jobs = jobs
@@ -152,7 +152,7 @@ class _Pieces:
         self._error: BaseException | None = None
 
     def take(self) -> None:
-        """Run tasks until none is left; after an error nobody takes any more."""
+        """Run tasks until none is left; after an error no thread takes another."""
         while (taken := self._next()) is not None:
             at, task = taken
             error = None
@@ -166,7 +166,7 @@ class _Pieces:
         """What the tasks returned, once all have."""
         with self._jobs.changed:
             self._jobs.changed.wait_for(lambda: self._running == 0 or self._jobs.is_closed())
-            if self._running:  # a signal may have ended the thread that would have counted
+            if self._running:  # a signal may have ended a thread before it counted its task as finished
                 raise RuntimeError("the threads were closed while pieces of a task ran")
         if self._error is not None:
             raise self._error
@@ -190,7 +190,7 @@ class _Pieces:
 
 
 class _Jobs:
-    """What waits for a thread. A job raises nothing: it keeps its error for whoever asks for its result."""
+    """The jobs that wait for a thread. A job never raises: it keeps its error until its result is requested."""
 
     def __init__(self) -> None:
         self.changed = Condition()
@@ -198,25 +198,24 @@ class _Jobs:
         self._is_closed = False
 
     def add(self, job: Callable[[], None]) -> None:
-        """Append a job."""
         with self.changed:
             self._waiting.append(job)
             self.changed.notify_all()
 
     def add_first(self, job: Callable[[], None], times: int) -> None:
-        """Put a job, which somebody waits for, before all others; as many threads do it as there are copies."""
+        """Put `times` copies of a job that a thread waits for before all others, for as many threads."""
         with self.changed:
             self._waiting.extendleft([job] * times)
             self.changed.notify_all()
 
     def withdraw(self, job: Callable[[], None]) -> None:
-        """Remove all copies of a job that nobody has begun."""
+        """Remove all copies of a job that no thread has begun."""
         with self.changed:
             while job in self._waiting:
                 self._waiting.remove(job)
 
     def work_until(self, is_done: Callable[[], bool]) -> None:
-        """Do jobs, and wait where there is none."""
+        """Run jobs until `is_done()`, and wait while there is none."""
         while True:
             with self.changed:
                 self.changed.wait_for(lambda: is_done() or self._waiting)
@@ -228,14 +227,14 @@ class _Jobs:
                 self.changed.notify_all()
 
     def close(self) -> None:
-        """Drop what waits and let helpers go."""
+        """Drop the waiting jobs and end the helpers."""
         with self.changed:
             self._waiting.clear()
             self._is_closed = True
             self.changed.notify_all()
 
     def is_closed(self) -> bool:
-        """Whether helpers are to end."""
+        """Whether the helpers should end."""
         return self._is_closed
 
 

@@ -3,12 +3,15 @@
 import json
 import subprocess
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from tests.cluster import rows_in_cluster
 from tests.cluster.release import IMAGE, NAMESPACE, run
+from tests.support.nested_loop import counts
+from tests.support.readings import joins
 
 ROWS_A_SECOND = 150
 PROBE = {
@@ -98,9 +101,6 @@ def follow(messages):
 def answers(numbers, width, slide, compare):
     """[seq, key, as_left, as_right] of each row, by the definition."""
     every = [rows_in_cluster.row(number) for number in range(numbers.stop)]
-    draw, cooling = (np.array([row[name] for row in every]) for name in ("draw", "cooling"))
-    for seq in numbers:
-        window = slice(max(0, -(-seq // slide) * slide - width), seq)
-        as_left = (draw[seq] < draw[window]) & compare(cooling[seq], cooling[window])
-        as_right = (draw[window] < draw[seq]) & compare(cooling[window], cooling[seq])
-        yield [seq, seq, int(as_left.sum()), int(as_right.sum())]
+    columns = [np.array([row[name] for row in every]) for name in ("draw", "cooling")]
+    for seq, *found in counts(columns, partial(joins, compare=compare), width, slide, numbers):
+        yield [seq, seq, *found]

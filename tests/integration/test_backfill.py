@@ -1,6 +1,6 @@
-"""A changed query takes over on the real broker while rows flow; Spark answers it over the history before that place.
+"""A changed query takes over on the real broker while rows flow; Spark answers it over the history before the takeover.
 
-Both results one after the other must be a nested loop over all rows: no row is missing, none has two answers.
+Both results together must equal a nested loop over all rows: no row is missing or answered twice.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from spojoin.local.cluster import LocalCluster
 from spojoin.local.services import Deployment, services_of
@@ -29,11 +30,14 @@ from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import HEARTBEAT, Topic, input_topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.runtime.generations import GenerationsTopic
-from tests.support.served import PATIENCE_S, SINK_ALONE, SIZES
+from tests.support.long import long_only
+from tests.support.nested_loop import pairs
+from tests.support.readings import joins, reading
+from tests.support.served import PATIENCE_S, SINK_ALONE, SIZES, committed_reader
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
-WINDOW = 300
+WINDOW, DOMAIN = 300, 40
 BEGIN_MS = 1_700_000_000_000
 OLD = """
 name: NAME
@@ -59,14 +63,6 @@ NEW = (
 # -- rows: a row's number determines everything in it
 
 
-def draw(number: np.ndarray) -> np.ndarray:
-    return number * 7919 % 40 / 4
-
-
-def cooling(number: np.ndarray) -> np.ndarray:
-    return number * 104729 % 37
-
-
 class Feed:
     """Sends rows in ascending event time to the partitions, until stopped."""
 
@@ -79,8 +75,7 @@ class Feed:
     def run(self) -> None:
         while not self.stop.wait(0.03):
             for _ in range(10):
-                one = np.array([self.rows])
-                row = {"draw": float(draw(one)[0]), "cooling": int(cooling(one)[0]), "at": BEGIN_MS + self.rows}
+                row = reading(self.rows, DOMAIN) | {"at": BEGIN_MS + self.rows}
                 partition = self.rows * 31 % 7 % self._partitions
                 self._producer.produce(self._topic, orjson.dumps({**row, "id": self.rows}), partition=partition)
                 self.rows += 1
@@ -95,7 +90,7 @@ def history(rows: int, folder: Path) -> Path:
     """All rows, in three Parquet files."""
     number = np.arange(rows)
     at = pa.array((number + BEGIN_MS) * 1_000, pa.timestamp("us", tz="UTC"))
-    table = pa.table({"id": number, "draw": draw(number), "cooling": cooling(number), "at": at})
+    table = pa.table({"id": number, **reading(number, DOMAIN), "at": at})
     folder.mkdir()
     for part in range(3):
         begin = part * rows // 3
@@ -104,27 +99,20 @@ def history(rows: int, folder: Path) -> Path:
 
 
 def nested_loop(rows: int) -> Iterator[tuple[int, ...]]:
-    """The pairs of the new query, by definition: sequence numbers are those of the rows."""
-    number = np.arange(rows)
-    x, y = draw(number), cooling(number)
-    for at in range(rows):
-        window = number[max(0, at - WINDOW) : at]
-        alike = window[y[window] == y[at]]
-        pairs = [(at, int(w)) for w in alike[x[at] < x[alike]]] + [(int(w), at) for w in alike[x[alike] < x[at]]]
-        for left, right in sorted(pairs):
-            yield at, left, right, left, right
+    """The pairs of the new query by definition, with the rows' own sequence numbers."""
+    columns = [*reading(np.arange(rows), DOMAIN).values()]
+    for found in pairs(columns, partial(joins, compare=np.equal), WINDOW):
+        yield *found, *found[1:]
 
 
-# -- what came out of the stream
+# -- the stream's results
 
 
 class Results:
     """The results of the new generation, each once."""
 
     def __init__(self, bootstrap: str, query: str) -> None:
-        servers = {"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed"}
-        self._consumer = Consumer(servers)
-        self._consumer.assign([TopicPartition(topic_name(query, Topic.RESULTS), 0, 0)])
+        self._consumer = committed_reader(bootstrap, topic_name(query, Topic.RESULTS))
         self.answered = 0
         self.tables: list[pa.Table] = []
 
@@ -170,7 +158,7 @@ def backfill(query: Path, topic: str, *arguments: str) -> subprocess.CompletedPr
 
 
 @pytest.mark.parametrize(
-    ("order", "partitions", "packing"), [("arrival", 1, SINK_ALONE), ("event_time", 2, "together")]
+    ("order", "partitions", "packing"), [long_only("arrival", 1, SINK_ALONE), ("event_time", 2, "together")]
 )
 def test_a_backfill_and_the_stream_that_took_over_have_no_gap_and_no_double(
     cluster: LocalCluster, tmp_path: Path, order: str, partitions: int, packing: str

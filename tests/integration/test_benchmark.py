@@ -1,4 +1,4 @@
-"""The benchmark's Java engines: compiled and run as `make benchmark` does, every total checked."""
+"""The benchmark's Java engines: compiled and run as by `make benchmark`, with every total checked."""
 
 import os
 import subprocess
@@ -7,18 +7,18 @@ import pytest
 
 from loadgen.engines import expected, runner
 from loadgen.engines.adapters import java
-from loadgen.engines.adapters.jars import JARS, fetched
+from loadgen.engines.adapters.java import JARS, fetched
 from loadgen.engines.runner import RunLimits, Runner
 from loadgen.engines.workloads import workload
 from spojoin.errors import ConfigurationError
-from spojoin.local.java import find_java
+from spojoin.local.jars import find_java
 
 #: Seconds until the window is full (startup included), then for two marks: enough for a busy machine.
 PATIENCE_S = 120.0
-#: Seconds for probes once there are two marks.
+#: Seconds for probes after two marks.
 BUDGET_S = 0.3
-#: Two joins whose streams alternate; one whose matches count twice, with enough pairs to fall behind; and answers that
-#: come of a count, a sum, and the newest partner.
+#: Two joins whose streams alternate; one whose matches count twice, with enough pairs to fall behind; and answers from
+#: a count, a sum, and the newest partner.
 WORKLOADS = [("q1", "drift"), ("q2", "ties"), ("q5", "ties"), ("q6", "taxi"), ("q7", "blond")]
 
 

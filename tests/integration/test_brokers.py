@@ -1,6 +1,6 @@
-"""Three brokers with replication 3: each dies once while rows flow, and the results are a nested loop's, in order.
+"""Three brokers with replication 3: each dies once while rows flow; the results equal a nested loop's, in order.
 
-Beside them a plain writer and a plain reader, with the services' own properties, measure Kafka's own silence.
+A plain writer and a plain reader with the services' client properties measure Kafka's own silence.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from spojoin.local.broker import LocalBroker
-from spojoin.local.brokers import LocalBrokers, local_brokers
 from spojoin.local.children import Children
+from spojoin.local.cluster import LocalBrokers, local_brokers
 from spojoin.local.redis import LocalRedis
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
@@ -27,7 +27,7 @@ from tests.support.served import PATIENCE_S, BrokersCluster, Served, served
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
-#: Rows a step, and the time between steps, of who sends and of who measures.
+#: Rows per step and the time between steps, for both sending and measuring.
 ROWS, PACE_S = 4, 0.05
 NAME, PROBE = "brokers", "brokers.probe"
 
@@ -50,7 +50,7 @@ class Feed:
 
 
 class Moments:
-    """When something came, and how long nothing did."""
+    """The times of arrivals, and the longest silence."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
@@ -66,7 +66,7 @@ class Moments:
 
 
 def probe(log: KafkaLog, stop: threading.Event, moments: Moments) -> None:
-    """A message at a time through Kafka alone; a client that gives up is replaced, as a service does it."""
+    """Pass single messages through Kafka alone; a client that gives up is replaced, as in services."""
     source = LogPartition(PROBE, 0)
     writer, reader = log.writer(), log.reader()
     reader.open(source, 0)
@@ -142,7 +142,7 @@ def test_each_of_three_brokers_may_die(tmp_path: Path, record_property: Callable
 
 
 def revive(broker: LocalBroker, brokers: LocalBrokers, running: Served, has_answered: Callable[[int], bool]) -> None:
-    """Start it again, and wait until it has what it missed: two of three replicas must be there."""
+    """Restart a broker and wait until it has caught up, since two of three replicas are required."""
     broker.launch()
     with ThreadPoolExecutor() as pool:
         back = pool.submit(

@@ -8,6 +8,7 @@ import pytest
 
 from spojoin.local.cluster import LocalCluster
 from tests.support.cases import Case, canonical, cases, names_of, query_text, write_inputs
+from tests.support.long import long_only
 from tests.support.served import send, served
 
 pytestmark = pytest.mark.integration
@@ -15,7 +16,18 @@ pytestmark = pytest.mark.integration
 CASES = [case for case in cases() if "kafka" in case.doors]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def one_of_each_kind() -> list[object]:
+    """The first case of each folder; the others are long."""
+    kinds: set[str] = set()
+    found: list[object] = []
+    for case in CASES:
+        kind = case.name.partition("/")[0]
+        found.append(long_only(case) if kind in kinds else case)
+        kinds.add(kind)
+    return found
+
+
+@pytest.mark.parametrize("case", one_of_each_kind(), ids=lambda case: case.name)
 def test_services_answer_what_was_sent(
     cluster: LocalCluster, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""A query over another query's results: both are served, both lose all services, and every row is as it should be."""
+"""A query over another query's results: both are served and lose all services, and every row is right."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from spojoin.local.cluster import LocalCluster
 from tests.support import racks
+from tests.support.nested_loop import counts, pairs_of_rows
 from tests.support.served import SIZES, Served, served
 
 pytestmark = pytest.mark.integration
@@ -40,23 +42,21 @@ Busy = tuple[int, int, float]
 
 
 def busy() -> Iterator[Busy]:
-    """The first query by its definition."""
-    rows = [(row["id"], row["draw"], row["cooling"]) for row in racks.rows() if row["draw"] is not None]
-    for at, (number, draw, cooling) in enumerate(rows):
-        window = rows[max(0, at - FIRST_WINDOW) : at]
-        rivals = sum(draw < other and cooling > less for _, other, less in window)  # type: ignore[operator]
+    """The first query's results by definition."""
+    rows = [row for row in racks.rows() if row["draw"] is not None]
+    columns = [np.array([row[name] for row in rows]) for name in ("draw", "cooling")]
+    found = counts(columns, lambda left, right: (left[0] < right[0]) & (left[1] > right[1]), FIRST_WINDOW)
+    for seq, rivals, _ in found:
         if rivals:
-            yield number, rivals, draw  # type: ignore[misc]
+            yield rows[seq]["id"], rivals, rows[seq]["draw"]  # type: ignore[misc]
 
 
 def expected() -> Iterator[tuple[int, int, int, int]]:
-    """The second query by its definition, over the results of the first."""
+    """The second query's results by definition, over the results of the first."""
     rows = list(busy())
-    for at, probe in enumerate(rows):
-        window = rows[max(0, at - SECOND_WINDOW) : at]
-        for left, right in [*((earlier, probe) for earlier in window), *((probe, earlier) for earlier in window)]:
-            if left[1] > right[1] and left[2] <= right[2]:
-                yield left[0], right[0], left[1], right[1]
+    found = pairs_of_rows(rows, lambda left, right: left[1] > right[1] and left[2] <= right[2], SECOND_WINDOW)
+    for _, one, two in found:
+        yield rows[one][0], rows[two][0], rows[one][1], rows[two][1]
 
 
 def test_kills_in_both_queries_leave_the_results_as_they_are(cluster: LocalCluster, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_kills_in_both_queries_leave_the_results_as_they_are(cluster: LocalClust
 
 
 def lose_each(queries: list[Served], stop: threading.Event) -> None:
-    """SIGKILL for every service of both queries, a second apart, twice."""
+    """Kill every service of both queries with SIGKILL, a second apart, twice."""
     for running in [*queries, *queries]:
         for service in running.services:
             if stop.wait(1.0):

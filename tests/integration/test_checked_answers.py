@@ -1,4 +1,4 @@
-"""The checker where rows ask: DuckDB's answers are right, and each planted error is found.
+"""The checker of rows that ask: it accepts DuckDB's answers, and finds each planted error.
 
 Spark runs in this process, without a broker.
 """
@@ -7,25 +7,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import groupby
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from loadgen.check import rows as input_rows
 from loadgen.check.judging import settle_rejects
-from loadgen.check.pair_rows import select_schema
 from loadgen.check.reading import read_rows
 from loadgen.check.row_check import RowCheck
 from loadgen.check.verdict import Verdict
 from loadgen.load import spark
-from spojoin.embedded.statements import StatementOptions, statement_of_streams
-from spojoin.query.column_types import parse_type
-from tests.support.asking_statements import COLUMNS, FORMS, AskingStatement, draw
-from tests.support.checked import INPUT, OUTPUT, answer_headers, as_frame, as_message
-from tests.support.full_statements import END, FullStatement, draw_full
+from tests.support.asked import query_of
+from tests.support.asking_statements import FORMS, AskingStatement, draw
+from tests.support.checked import INPUT, OUTPUT, answer_headers, answer_table, as_frame, as_message
+from tests.support.full_statements import FullStatement, draw_full
+from tests.support.long import first_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -35,7 +32,7 @@ Answers = list[tuple[Any, ...]]
 
 
 def of_form(form: tuple[str, str, str], *, at_close: bool) -> AskingStatement:
-    """The first drawn statement of a form that has answers enough."""
+    """The first drawn statement of a form with enough answers."""
     for seed in range(1_000_000, 1_010_000):
         statement = draw(seed)
         drawn_form = statement.kind, statement.items, statement.clauses
@@ -45,31 +42,13 @@ def of_form(form: tuple[str, str, str], *, at_close: bool) -> AskingStatement:
     raise AssertionError(f"no statement of {form}")
 
 
-def of_left(statement: AskingStatement) -> list[Answers]:
-    """The answers of the left rows that close."""
-    lefts = [number for number, _, is_left, _ in statement.numbered() if is_left]
-    if statement.at_close and not statement.is_time:
-        lefts = lefts[: max(-(-len(lefts) // statement.slide) * statement.slide - statement.length, 0)]
-    by_row = {number: list(rows) for number, rows in groupby(statement.answer(), lambda row: row[0])}
-    return [by_row.get(number, []) for number in lefts]
-
-
-def of_both(statement: FullStatement) -> list[Answers]:
-    """The answers of the rows of both sides that close, in their order."""
-    return [rows for moment, rows in statement.by_answer() if moment < END]
-
-
 class Checked:
-    """A statement, and its answers by the row that gives them, as messages."""
+    """A statement, and its answers by row, as messages."""
 
     def __init__(self, session: SparkSession, statement: AskingStatement) -> None:
         self._session, self._statement = session, statement
-        names = ["a"] if statement.is_self else ["a", "b"]
-        schema = {name: parse_type(kind, name, 1) for name, kind in COLUMNS.items()}
-        timed = statement.is_time or not statement.is_self
-        options = StatementOptions(times=dict.fromkeys(names, "at") if timed else {})
-        self.query = statement_of_streams(statement.sql(), dict.fromkeys(names, schema), options)
-        self.answers = of_both(statement) if isinstance(statement, FullStatement) else of_left(statement)
+        self.query = query_of(statement)
+        self.answers = statement.of_closed()
 
     def verdict(self) -> Verdict:
         verdict, inputs = Verdict("q"), []
@@ -87,16 +66,9 @@ class Checked:
         for frame, first in enumerate(range(0, len(self.answers), ANSWERED)):
             some = self.answers[first : first + ANSWERED]
             yield {
-                "value": as_message(self._table([row for rows in some for row in rows])),
+                "value": as_message(answer_table(self.query, [row for rows in some for row in rows])),
                 "headers": answer_headers(frame, len(some)),
             }
-
-    def _table(self, rows: Answers) -> pa.Table:
-        schema = select_schema(self.query)
-        columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
-        return pa.Table.from_arrays(
-            [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
-        )
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +79,7 @@ def session() -> Iterator[SparkSession]:
 
 
 @pytest.mark.parametrize(
-    "form", FORMS, ids=[f"{kind}{clauses[:7]}-{at}" for at, (kind, _, clauses) in enumerate(FORMS)]
+    "form", first_of(5, FORMS), ids=[f"{kind}{clauses[:7]}-{at}" for at, (kind, _, clauses) in enumerate(FORMS)]
 )
 def test_answers_of_duckdb_are_exact(session: SparkSession, form: tuple[str, str, str]) -> None:
     checked = Checked(session, of_form(form, at_close=True))
@@ -121,11 +93,11 @@ def test_at_arrival_earlier_partners_count_alone(session: SparkSession) -> None:
 
 
 def full(*, at_close: bool, is_time: bool) -> FullStatement:
-    """The first drawn FULL JOIN of a kind that has answers enough."""
+    """The first drawn FULL JOIN of a kind with enough answers."""
     for seed in range(2_000_000, 2_010_000):
         statement = draw_full(seed)
         is_wanted = statement.at_close is at_close and statement.is_time is is_time and len(statement.rows) > 100
-        if is_wanted and len(of_both(statement)) > 20 and any(None in row[:2] for row in statement.answer()):
+        if is_wanted and len(statement.of_closed()) > 20 and any(None in row[:2] for row in statement.answer()):
             return statement
     raise AssertionError("no such FULL JOIN")
 
@@ -148,7 +120,7 @@ def test_a_row_given_back_beside_a_match_is_found(session: SparkSession, side: i
     assert not checked.verdict().is_exact
 
 
-@pytest.mark.parametrize("damage", ["missing", "other", "twice", "unanswered", "early"])
+@pytest.mark.parametrize("damage", first_of(3, ["missing", "other", "twice", "unanswered", "early"]))
 def test_planted_errors_are_found(session: SparkSession, damage: str) -> None:
     checked = Checked(session, of_form(FORMS[5], at_close=True))
     at = len(checked.answers) // 2

@@ -31,8 +31,7 @@ from helm.tables.alerts import ALERTS
 from helm.tables.dashboards import DASHBOARDS
 from helm.tables.expressions import filled
 from helm.tables.files import files
-from loadgen.check.publish import publish
-from loadgen.check.verdict import Verdict
+from loadgen.check.verdict import Verdict, publish
 from spojoin.local.cluster import LocalCluster, local_cluster
 from spojoin.local.net import LOOPBACK, free_port
 from spojoin.local.services import Deployment, services_of
@@ -59,7 +58,7 @@ sql: |
   WINDOW AS (SLIDE INTERVAL '2K' ON '8K')
 output: count
 """
-#: Small frames and batches, so that within seconds batches are sealed, merged and searched, and plans are made.
+#: Small frames and batches, so that batches are sealed, merged and searched within seconds, and plans are made.
 SIZES = {"frame_tuples": "256", "batch_tuples": "250"}
 MESSAGE_ROWS, MESSAGE_S = 100, 0.04
 #: Each message carries one refused row.
@@ -194,7 +193,7 @@ def message(rng: np.random.Generator, first: int) -> bytes:
 
 
 def asked(roles: list[str]) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """(dashboard and panel, expression, variables) of every series of every panel, once per role where it names one."""
+    """(dashboard and panel, expression, variables) of every series of every panel, once per role if it names one."""
     for board in DASHBOARDS:
         for panel in board.panels:
             for series in panel.series:
@@ -256,7 +255,8 @@ def test_prometheus_accepts_all_rules_and_only_the_dead_letters_fire(watched: Wa
     assert [(rule["name"], rule["health"], rule.get("lastError", "")) for rule in rules] == [
         (alert.name, "ok", "") for alert in ALERTS if alert.expression
     ]
-    assert firing(watched.prometheus) == {"SpojoinDeadLetters"}
+    # On a busy machine services fall behind for a moment, and an alert that is meant to wait is pending.
+    until("the dead letters alone", lambda: firing(watched.prometheus) == {"SpojoinDeadLetters"})
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool isn't on PATH; it comes with prometheus")

@@ -1,4 +1,4 @@
-"""All services on the real broker and Redis, killed one after the other while data flows.
+"""All services on the real broker and Redis are killed one after the other while data flows.
 
 SIGKILL ends every service at least once and the broker once, with its data kept; Redis is emptied twice. The ordered
 output has the same SHA-256 as a nested loop over the inputs, for three packings, with standbys and without.
@@ -60,11 +60,7 @@ class Faults:
 
 @pytest.mark.parametrize(
     ("packing", "workers", "transactions", "standbys"),
-    [
-        ("apart", 3, False, False),
-        ("together", 1, True, True),
-        ("router+sink mutable+pojoin", 2, True, True),
-    ],
+    [("apart", 3, False, False), ("together", 1, True, True), ("router+sink mutable+pojoin", 2, True, True)],
 )
 def test_every_part_may_die(
     own_cluster: LocalCluster,
@@ -97,7 +93,7 @@ def test_every_part_may_die(
 
 
 def watch(running: Served, faults: Faults, background: list[Future[None]]) -> None:
-    """Read results until all are here and all faults have happened, restarting what has died."""
+    """Read results until all have come and all faults have happened; restart ended services."""
 
     def is_done() -> bool:
         for task in background:

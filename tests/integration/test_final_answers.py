@@ -1,16 +1,17 @@
-"""Final answers through all services, while they are killed, Redis is lost and workers come and go.
+"""Final answers by all services, while these are killed, Redis is lost and the worker count changes.
 
-The ordered answers have the same SHA-256 as a nested loop over the inputs, one role a process and all in one.
+The ordered answers have the same SHA-256 as a nested loop over the inputs, with one role per process and with all in
+one.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
@@ -21,6 +22,9 @@ from spojoin.protocol.topology import HEARTBEAT, Topic, topic_name
 from spojoin.wire.codec import encode
 from spojoin.wire.records import WorkerCount
 from tests.support import racks
+from tests.support.asking_statements import AskingStatement
+from tests.support.full_statements import FullStatement
+from tests.support.long import long_only
 from tests.support.served import SIZES, Served, served
 
 pytestmark = pytest.mark.integration
@@ -41,28 +45,36 @@ sql: |
 """
 
 
-def expected() -> Iterator[tuple[object, ...]]:
-    """The definition: of each left row that is closed, all right rows of which one window holds the other."""
-    passing = [row for row in racks.rows() if row["cooling"] > 3 or row["note"] is not None]
-    lefts = [n for n, row in enumerate(passing) if row["cooling"] > 3]
-    rights = [n for n, row in enumerate(passing) if row["note"] is not None]
-    before_left, before_right = _before(passing, lefts), _before(passing, rights)
-    for place, left in enumerate(lefts[: _begin(len(lefts))]):
-        found = [
-            passing[right]
-            for other, right in enumerate(rights)
-            if left != right
-            and (other >= _begin(before_right[left]) if right < left else place >= _begin(before_left[right]))
-            and _is_pair(passing[left], passing[right])
-        ]
-        nearest = min(found, key=lambda row: row["draw"], default=None)
-        total = sum(row["cooling"] for row in found) if found else None
-        least, who = (None, None) if nearest is None else (nearest["draw"], nearest["id"])
-        yield passing[left]["id"], len(found), total, least, who
+#: How DuckDB sees the racks, which all have the same event time.
+SCHEMA = pa.schema([*racks.SCHEMA, ("at", pa.timestamp("us"))])
+SIZES_OF = {"is_self": True, "is_time": False, "slide": racks.SLIDE, "length": racks.WINDOW, "at_close": True}
+NOTED = "note IS NOT NULL", lambda row: row["note"] is not None
+
+
+class Racks(AskingStatement):
+    schema = SCHEMA
+
+
+class FullRacks(FullStatement):
+    schema = SCHEMA
+
+
+def rows() -> tuple[tuple[int, racks.Row], ...]:
+    return tuple((0, row | {"at": 0}) for row in racks.rows())
+
+
+def expected() -> list[tuple[object, ...]]:
+    """The answers of the left rows that close."""
+    items = """l.seq AS n, l.id, COUNT(r.id) AS c, CAST(SUM(r.cooling) AS BIGINT) AS total, MIN(r.draw) AS least,
+               ARG_MIN(r.id, r.draw * 1000000 + r.seq) AS nearest"""
+    filters = ("cooling > 3", lambda row: row["cooling"] > 3), NOTED
+    on = "l.site = r.site AND l.draw <= r.draw"
+    answers = Racks("LEFT ", items, "GROUP BY l", on, filters, rows=rows(), **SIZES_OF).of_closed()
+    return [row[1:] for answer in answers for row in answer]
 
 
 FULL_COLUMNS = ("a", "b")
-#: Either side's rows are given back whatever the conditions say of them alone; void rows have no site, or no draw.
+#: A FULL JOIN returns the rows of both sides regardless of their own conditions; void rows have no site or no draw.
 FULL = f"""
 name: NAME
 {racks.STREAMS}
@@ -76,56 +88,19 @@ FILTERED = "AND r.note IS NOT NULL"
 
 
 def joined(*, filtered: bool) -> tuple[int, list[tuple[object, ...]]]:
-    """The definition: how many rows of either side close, and their results in the order in which they close."""
-    rows = racks.rows()
-    closed = _begin(len(rows))
-    pairs = [
-        (left, right)
-        for left in range(len(rows))
-        for right in range(max(0, _begin(left)), min(len(rows), left + racks.WINDOW + 1))
-        if left != right
-        and min(left, right) >= _begin(max(left, right))
-        and _is_pair(rows[left], rows[right])
-        and rows[left]["draw"] != rows[right]["draw"]
-        and rows[left]["cooling"] == rows[right]["cooling"]
-        and (not filtered or rows[right]["note"] is not None)
-    ]
-    partners: dict[int, list[int]] = {}
-    for left, right in pairs:
-        partners.setdefault(left, []).append(right)
-    found = {right for _, right in pairs}
-    answers: list[tuple[int, int, int, object, object]] = []
-    for place in range(closed):
-        behind = (place + racks.WINDOW) // racks.SLIDE  # rows close together, with the row that moves the window
-        answers += [(behind, 0, place, place, right) for right in partners.get(place, [None])]
-        if place not in found:
-            answers.append((behind, 1, place, None, place))
-    answers.sort(key=lambda each: each[:3])
-    return 2 * closed, [(left, right) for *_, left, right in answers]
-
-
-def _before(passing: list[racks.Row], side: list[int]) -> list[int]:
-    """How many rows of a side come before each row."""
-    own, found, count = set(side), [], 0
-    for number in range(len(passing)):
-        found.append(count)
-        count += number in own
-    return found
-
-
-def _begin(place: int) -> int:
-    return -(-place // racks.SLIDE) * racks.SLIDE - racks.WINDOW
-
-
-def _is_pair(left: racks.Row, right: racks.Row) -> bool:
-    if left["site"] is None or left["site"] != right["site"] or left["draw"] is None or right["draw"] is None:
-        return False
-    return bool(left["draw"] <= right["draw"])
+    """How many rows of either side close, and their results in closing order."""
+    items, anything = "l.seq AS n, r.seq AS p, l.id AS a, r.id AS b", ("", None)
+    on, filters = (
+        "l.site = r.site AND l.draw < r.draw AND r.cooling = l.cooling",
+        (anything, NOTED if filtered else anything),
+    )
+    answers = FullRacks("FULL ", items, "", on, filters, rows=rows(), **SIZES_OF).of_closed()
+    return len(answers), [row[2:] for answer in answers for row in answer]
 
 
 @pytest.fixture(scope="module")
 def answers() -> list[tuple[object, ...]]:
-    return list(expected())
+    return expected()
 
 
 def test_losses_leave_the_answers_as_they_are(
@@ -138,7 +113,8 @@ def test_losses_leave_the_answers_as_they_are(
 
 
 @pytest.mark.parametrize(
-    ("packing", "workers", "condition"), [("router+sink mutable+pojoin", WORKERS, ""), ("together", 1, FILTERED)]
+    ("packing", "workers", "condition"),
+    [long_only("router+sink mutable+pojoin", WORKERS, ""), ("together", 1, FILTERED)],
 )
 def test_losses_leave_a_full_join_as_it_is(
     own_cluster: LocalCluster, tmp_path: Path, packing: str, workers: int, condition: str
@@ -177,7 +153,7 @@ def test_a_heartbeat_closes_what_no_row_does(own_cluster: LocalCluster, tmp_path
                 late_ms = 1_001 if number % 6 == 0 else 1_000
                 producer.produce(running.topics["said"], orjson.dumps({"to": number, "at": 10 * number + late_ms}))
         producer.flush()
-        running.read_until(ASKED - 105)  # those a second and five rows before the last one said
+        running.read_until(ASKED - 105)  # those more than a second and five rows before the last one
         for topic in running.topics.values():
             producer.produce(topic, b"", headers={HEARTBEAT: str(10 * ASKED + 2_000).encode()})
         producer.flush()
@@ -186,7 +162,7 @@ def test_a_heartbeat_closes_what_no_row_does(own_cluster: LocalCluster, tmp_path
 
 
 def under_losses(running: Served, cluster: LocalCluster, workers: int, due: int) -> None:
-    """Feed all racks while everything is lost once, until all answers that are due are out."""
+    """Feed all racks while each part is lost once, until all due answers are out."""
     stop = threading.Event()
     with ThreadPoolExecutor() as pool:
         losing = pool.submit(lose_each, running, cluster, workers, stop)
@@ -203,10 +179,10 @@ def under_losses(running: Served, cluster: LocalCluster, workers: int, due: int)
 
 
 def lose_each(running: Served, cluster: LocalCluster, workers: int, stop: threading.Event) -> None:
-    """SIGKILL for every service, a second apart, and another number of workers each time; then Kafka's and Redis's."""
+    """Kill every service, a second apart, each time with another worker count; then kill Kafka and Redis."""
     control = LogPartition(topic_name(running.query.name, Topic.CONTROL), 0)
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
-    log.create_topics({control.topic: 1})  # as a controller does, which isn't here
+    log.create_topics({control.topic: 1})  # as a controller would
     writer = log.writer()
     for version, service in enumerate(running.services):
         if stop.wait(1.0):

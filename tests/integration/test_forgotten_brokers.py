@@ -1,4 +1,4 @@
-"""Clients that find no broker any more are replaced: each message is written and read once, in its order."""
+"""Clients that no longer find a broker are replaced; each message is written and read once, in order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from loadgen.load.connection import Connection
 from loadgen.load.kafka_sender import KafkaSender
 from spojoin.local.broker import LocalBroker
 from spojoin.local.cluster import LocalCluster
-from spojoin.ports import kafka_brokers
+from spojoin.ports import kafka_client
 from spojoin.ports.interfaces import AmbiguousAppend, LogPartition
 from spojoin.ports.kafka import KafkaLog
-from spojoin.ports.kafka_brokers import REPORTS
+from spojoin.ports.kafka_client import REPORTS
 from spojoin.ports.kafka_reader import KafkaReader
 from spojoin.ports.kafka_writer import KafkaWriter
 from tests.support.stalled import stalled
@@ -27,8 +27,8 @@ NO_BROKERS = '{"brokers": {}}'
 
 @pytest.fixture(autouse=True)
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients report nothing of their own that would contradict what the tests let them say."""
-    monkeypatch.setattr(kafka_brokers, "REPORT_MS", 3_600_000)
+    """Silence clients' own reports, which would contradict those that the tests make."""
+    monkeypatch.setattr(kafka_client, "REPORT_MS", 3_600_000)
 
 
 def numbers(first: int, end: int) -> list[bytes]:
@@ -72,7 +72,7 @@ def delivering(broker: LocalBroker, topic: str) -> KafkaSender:
 
 def test_a_new_client_sends_what_the_last_one_had_not_delivered(own_cluster: LocalCluster, unique: str) -> None:
     sender = delivering(own_cluster.broker, unique)
-    send(sender, unique, EACH, 2 * EACH)  # of these the broker may have written some without saying so
+    send(sender, unique, EACH, 2 * EACH)  # the broker may have written some of these without acknowledging them
     own_cluster.broker.kill()
     send(sender, unique, 2 * EACH, 3 * EACH)
     first = sender._producer
@@ -99,7 +99,7 @@ def test_what_is_dropped_has_its_order_whatever_the_order_of_the_reports(
         send(sender, unique, EACH, 2 * EACH)
         send(sender, unique, 2 * EACH, 3 * EACH)
         sender._drop()
-    for report in reversed(reports):  # the client may report what it has queued before what is under way
+    for report in reversed(reports):  # the client may report queued messages before those in flight
         take(*report)
     parts = wanted((EACH, 2 * EACH), (2 * EACH, 3 * EACH))
     assert sender._drop() == {LogPartition(unique, partition): parts for partition in range(PARTITIONS)}
@@ -154,7 +154,7 @@ def test_a_reader_goes_on_by_a_new_client(own_cluster: LocalCluster, unique: str
     reader.pause(paused)
     first = reader._consumer
     forget(reader)
-    while reader._consumer is first:  # what the client had fetched comes before
+    while reader._consumer is first:  # messages that the client had fetched come first
         reader.poll(EACH, 0.1)
     at = reader.position(going)
     send(sender, unique, EACH, 2 * EACH)

@@ -1,4 +1,4 @@
-"""A statement over a history on a real Spark: the rows that `spojoin run` gives, in order, in any number of shares."""
+"""A statement over a history on a real Spark gives the rows of `spojoin run`, in order, with any number of shares."""
 
 import datetime
 import os
@@ -18,6 +18,8 @@ from spojoin.errors import BadData, ConfigurationError, QueryError
 from spojoin.spark import history
 from tests.support.asking_statements import draw, table_of
 from tests.support.full_statements import draw_full
+from tests.support.long import first_of, long_only
+from tests.support.nested_loop import pairs_of_rows
 from tests.support.truth import KINDS, on_the_page, said
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
@@ -31,7 +33,7 @@ PAIRS = (
 
 @pytest.fixture(scope="module")
 def spark():
-    """A session that tries a task up to three times, in a time zone of its own."""
+    """A session that tries a task up to three times, with its own time zone."""
     session = local.start(tries=3)
     session.conf.set("spark.sql.shuffle.partitions", "3")
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
@@ -42,7 +44,7 @@ def spark():
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """Blocks of 16 rows, so that a history of some hundred rows has many."""
+    """Blocks of 16 rows, so that a history of a few hundred rows has many."""
     monkeypatch.setattr(history, "BLOCK_ROWS", 16)
 
 
@@ -67,7 +69,7 @@ def by_query(spark, frame, file, shares=1):
 
 
 def trips(seed=1, rows=ROWS):
-    """Tie-dense trips in the order of `id`; times don't fall, and an id is each there once."""
+    """Tie-dense trips in the order of `id`, which is unique; times don't fall."""
     rng = np.random.default_rng(seed)
     start = datetime.datetime(2026, 3, 8, 1, 59, tzinfo=datetime.UTC)
     seconds = np.sort(rng.integers(0, rows // 4, rows)).tolist()
@@ -83,26 +85,19 @@ def trips(seed=1, rows=ROWS):
 
 
 def shuffled(spark, table, seed=3):
-    """The table's rows in no order, in some partitions."""
+    """The table's rows shuffled over some partitions."""
     rows = table.take(pa.array(Random(seed).sample(range(table.num_rows), table.num_rows), pa.int64()))
     return spark.createDataFrame(rows).repartition(4)
 
 
 def nested_loop(table, length, slide):
-    """The pairs of PAIRS by hand: the later row of a pair finds the earlier one within its window."""
-    rows, found = table.to_pylist(), []
-    for later in range(len(rows)):
-        begin = max(0, -(-later // slide) * slide - length)
-        pairs = []
-        for earlier in range(begin, later):
-            for left, right in ((later, earlier), (earlier, later)):
-                if rows[left]["miles"] > rows[right]["miles"] and rows[left]["fare"] < rows[right]["fare"]:
-                    pairs.append((rows[left]["id"], rows[right]["id"], left))
-        found += sorted(pairs)
-    return found
+    """The pairs of PAIRS by a nested loop: the later row finds the earlier one in its window."""
+    rows = table.to_pylist()
+    found = pairs_of_rows(rows, lambda a, b: a["miles"] > b["miles"] and a["fare"] < b["fare"], length, slide)
+    return [(rows[left]["id"], rows[right]["id"], left) for _, left, right in found]
 
 
-@pytest.mark.parametrize(("shares", "is_shuffled"), [(1, False), (17, False), (2, True), (5, True)])
+@pytest.mark.parametrize(("shares", "is_shuffled"), [(17, False), (5, True), long_only(1, False), long_only(2, True)])
 def test_pairs_are_those_of_the_nested_loop(spark, shares, is_shuffled):
     table = trips(shares)
     frame = shuffled(spark, table) if is_shuffled else spark.createDataFrame(table)
@@ -118,7 +113,7 @@ def test_expressions_may_name_lists(spark):
 
 def test_parquet_files_are_read_by_tasks(spark, tmp_path):
     table = trips()
-    for number, begin in enumerate((400, 0)):  # the names of files say nothing about their order
+    for number, begin in enumerate((400, 0)):  # the names of files don't show their order
         part = table.slice(begin, 300 if begin else 400)
         pq.write_table(part, tmp_path / f"part-{number}.parquet", row_group_size=90)
     frame = spark.read.parquet(str(tmp_path))
@@ -137,22 +132,17 @@ def test_parquet_files_without_an_order_are_sorted(spark, tmp_path):
     assert [tuple(row) for row in found] == nested_loop(table, 100, 10)
 
 
-@pytest.mark.parametrize("seed", range(40, 48))
+@pytest.mark.parametrize("seed", first_of(3, range(40, 48)))
 def test_what_left_rows_ask_is_answered_as_by_duckdb(spark, seed):
     statement = draw(seed)
     found = drawn(spark, statement, seed, Random(seed).choice((1, 3, 6))).collect()
-    assert [tuple(map(plain, row)) for row in found] == [tuple(map(plain, row)) for row in statement.answer()]
+    assert [tuple(map(plain, row)) for row in found] == statement.answer()
 
 
-FULL = {
-    "one input, interval": 57,
-    "two inputs, by time": 66,
-    "one input, by count": 124,
-    "two inputs, by count": 90,
-}
+FULL = {"one input, interval": 57, "two inputs, by time": 66, "one input, by count": 124, "two inputs, by count": 90}
 
 
-@pytest.mark.parametrize("name", FULL)
+@pytest.mark.parametrize("name", first_of(2, FULL))
 def test_a_full_join_is_answered_in_the_order_of_closing(spark, name):
     statement = draw_full(FULL[name])
     assert statement.at_close
@@ -163,25 +153,24 @@ def test_a_full_join_is_answered_in_the_order_of_closing(spark, name):
 
 
 def drawn(spark, statement, seed, shares):
-    """The DataFrame of a drawn statement over rows in no order."""
-    names = ["a"] if statement.is_self else ["a", "b"]
+    """The DataFrame of a drawn statement over shuffled rows."""
+    names = statement.names
     own = [[row for of, row in statement.rows if of == stream] for stream in range(len(names))]
     frames = {
         name: shuffled(spark, pa.Table.from_batches([table_of(rows)]), seed)
         for name, rows in zip(names, own, strict=True)
     }
-    timed = statement.is_time or not statement.is_self
-    order = {"time": dict.fromkeys(names, "at"), "order_by": ["at", "id"]} if timed else {"order_by": "id"}
+    order = {"time": dict.fromkeys(names, "at"), "order_by": ["at", "id"]} if statement.is_timed else {"order_by": "id"}
     return joined(spark, statement.sql(), shares=shares, **order, **frames)
 
 
 def plain(value):
-    """A decimal of a whole number as that number."""
+    """An integral decimal as an integer."""
     return int(value) if type(value).__name__ == "Decimal" else value
 
 
 def test_ties_are_ordered_by_what_rows_hold(spark):
-    """Two orders of the same rows give the same numbers: those of rows sorted by time, then by all columns read."""
+    """Two orders of the same rows give the same numbers: rows are sorted by time, then by all columns read."""
     table = trips().drop_columns("id")
     statement = (
         "SELECT l.seq AS n, r.seq AS p, l.city FROM trips AS l JOIN trips AS r "
@@ -195,7 +184,7 @@ def test_ties_are_ordered_by_what_rows_hold(spark):
 
 
 def nested_trips(seed, rows=300):
-    """Trips with lists, structs and maps, NULL and empty ones among them; many are alike in all else."""
+    """Trips with lists, structs and maps, some NULL or empty; many are otherwise equal."""
     draw, table = Random(seed), trips(seed, rows).select(["at"])
     table = table.append_column("miles", pa.array([draw.choice((0.0, 4.0)) for _ in range(rows)]))
     table = table.append_column("fare", pa.array([draw.choice((0, 1)) for _ in range(rows)], pa.int64()))
@@ -215,7 +204,7 @@ NESTED = (
 
 
 def test_nested_columns_are_passed_on(spark, tmp_path):
-    """Also where rows differ in a map alone, which Spark has no order for: any order of the input gives the same."""
+    """Any input order gives the same, even if rows differ only in a map, which Spark can't order."""
     table = nested_trips(1)
     orders = [joined(spark, NESTED, shares=3, trips=shuffled(spark, table, seed)).toArrow() for seed in (1, 2)]
     assert orders[0].equals(orders[1])
@@ -236,7 +225,7 @@ def test_two_inputs_with_times_of_two_kinds_are_refused(spark, tmp_path):
         "SELECT l.id, r.id AS other FROM trips AS l JOIN fares AS r "
         "ON l.miles > r.miles AND r.at BETWEEN l.at - INTERVAL '9 s' AND l.at + INTERVAL '4 s'"
     )
-    pq.write_table(naive, tmp_path / "fares.parquet")  # Spark reads times without a zone from files alone
+    pq.write_table(naive, tmp_path / "fares.parquet")  # Spark reads times without a zone only from files
     frames = {"trips": shuffled(spark, left), "fares": spark.read.parquet(str(tmp_path)).repartition(3)}
     assert dict(frames["fares"].dtypes)["at"] == "timestamp_ntz"
     with pytest.raises(QueryError, match=r"has a time zone, .*, which has none"):
@@ -360,7 +349,7 @@ def test_a_query_with_a_layout_of_its_own_is_refused(spark, tmp_path):
         by_query(spark, spark.createDataFrame(trips()), file)
 
 
-#: By kind: the value as Spark has it.
+#: By kind, the value in Spark.
 SPARK = {
     "whole number": "9007199254740993L",
     "unsigned, 64 bits": "CAST('18446744073709551615' AS DECIMAL(20,0))",

@@ -1,4 +1,4 @@
-"""Results that tasks write themselves: whole, in order, once, whatever tasks are repeated; or nothing."""
+"""Results that tasks write: complete, in order and once, regardless of repeated tasks; or nothing."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,10 +8,10 @@ import pytest
 import spojoin
 from loadgen.load import spark as local
 from spojoin.embedded.statements import StatementOptions
-from spojoin.spark.asked import of_statement
-from spojoin.spark.planned import planned
-from spojoin.spark.settings import settings_of
-from spojoin.spark.written import is_known, write_parquet
+from spojoin.spark.api import plan_history
+from spojoin.spark.files import is_known, write_parquet
+from spojoin.spark.history_query import frame_query_of_statement
+from spojoin.spark.session import settings_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -37,12 +37,12 @@ def spark():
 
 def history(spark, rows=ROWS):
     table = pa.table({"id": range(rows), "city": [f"c{number % 7}" for number in range(rows)]})
-    asked = of_statement(STATEMENT, {"trips": spark.createDataFrame(table)}, StatementOptions({}))
-    return planned(spark, asked, "id", None, settings_of(spark))
+    asked = frame_query_of_statement(STATEMENT, {"trips": spark.createDataFrame(table)}, StatementOptions({}))
+    return plan_history(spark, asked, "id", None, settings_of(spark))
 
 
 def expected(rows=ROWS):
-    """Each row finds the two before it, as the right side of the pair."""
+    """The expected results: each row finds the two rows before it, as the right side of the pair."""
     return [(left, right, f"c{left % 7}") for right in range(rows) for left in (right - 2, right - 1) if left >= 0]
 
 
@@ -61,16 +61,16 @@ def test_results_are_written_in_order(spark, tmp_path):
 def test_a_full_join_that_answers_on_close_is_written_as_its_rows_close(spark, tmp_path):
     tables = {name: events(seed) for seed, name in enumerate(("asks", "bids"))}
     frames = {name: spark.createDataFrame(table) for name, table in tables.items()}
-    asked = of_statement(FULL, frames, StatementOptions({}))
+    asked = frame_query_of_statement(FULL, frames, StatementOptions({}))
     out = tmp_path / "out"
     expected = [tuple(row.values()) for row in spojoin.sql(FULL, **tables).to_arrow().to_pylist()]
-    assert write_parquet(planned(spark, asked, None, None, settings_of(spark)), str(out)) == len(expected)
+    assert write_parquet(plan_history(spark, asked, None, None, settings_of(spark)), str(out)) == len(expected)
     assert written(out) == expected
     assert {(left is None, right is None) for left, right in expected} == {(False, False), (True, False), (False, True)}
 
 
 def events(seed):
-    """Rows in the order of their times, which no two share."""
+    """Rows in the order of their distinct times."""
     random = np.random.default_rng(seed)
     at = 2 * np.sort(random.choice(ROWS * 4, ROWS // 2, replace=False)) + seed
     return pa.table(

@@ -1,4 +1,4 @@
-"""What real services say through an outage of Kafka and of Redis: one JSON line an event, each with its names."""
+"""The log lines of real services in an outage of Kafka and of Redis: one JSON line per event, with its names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load generator on the real broker, then on all services: rows arrive as they were made, faults leave no trace."""
+"""The load generator on the real broker, then on all services: rows arrive unchanged, and faults leave no trace."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from pathlib import Path
 import pytest
 
 from loadgen.chaos.campaign import Campaign, Rules
-from loadgen.chaos.local import LocalDriver
+from loadgen.chaos.driver import LocalDriver
 from loadgen.chaos.plan import Fault, FaultKind
 from loadgen.check.rows import rows_of
-from loadgen.load.arrivals import Arrivals
 from loadgen.load.connection import Connection
 from loadgen.load.formats import MessageFormat
 from loadgen.load.kafka_sender import KafkaSender
-from loadgen.load.load import Digest, Load
+from loadgen.load.load import Arrivals, Digest, Load
 from loadgen.load.load_streams import LOADS
 from loadgen.load.open_loop import Behind
 from loadgen.load.produce import produce, settled
-from loadgen.load.ramp.main import tap_at_end
 from loadgen.load.ramp.measure import Bench, StepTimes
+from loadgen.load.ramp.session import tap_at_end
 from spojoin.errors import Retryable
 from spojoin.local.cluster import LocalCluster
 from spojoin.local.serve import ServedQuery, ServePlan, serve
@@ -71,7 +70,7 @@ def test_rows_arrive_once_in_order_and_with_their_due_time(bootstrap: str, uniqu
         digest.update(wanted)
         assert produced.digests[stream.name].hex() == digest.hex()
         times = sorted({r.timestamp_ms for part in records.values() for r in part})
-        # 100 rows of each stream are due every 10 ms, whenever they really went out.
+        # 100 rows of each stream are due every 10 ms, regardless of when they were sent.
         assert times[-1] - times[0] in (389, 390, 391)
     log.close()
 
@@ -121,13 +120,7 @@ def served(own_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) 
     query_file = folder / "q1.yaml"
     query_file.write_text(text)
     plan = ServePlan(
-        load_query(query_file),
-        query_file,
-        1,
-        settings=SETTINGS,
-        partitions=2,
-        logs=folder / "logs",
-        restarts_max=100,
+        load_query(query_file), query_file, 1, settings=SETTINGS, partitions=2, logs=folder / "logs", restarts_max=100
     )
     with serve(plan, own_cluster.servers) as running:
         yield running

@@ -26,14 +26,14 @@ from spojoin.local.net import LOOPBACK, free_port
 from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Supervisor, is_ready
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
-from spojoin.protocol.topology import TOPOLOGY, input_topic
+from spojoin.protocol.topology import TOPOLOGY, Hop, input_topic
 from spojoin.query.load import load_query
-from spojoin.telemetry.hop import IN_TURN, Hop
+from spojoin.telemetry.hop import IN_TURN
 from tests.support.browser import chromium, dom_at, needs_chromium
 
 pytestmark = pytest.mark.integration
 
-PATIENCE_S = 120
+PATIENCE_S = 300
 #: rows a second: a small load, since the services need the cores
 PACE = 4_000
 BURSTS_PER_S = 20
@@ -68,7 +68,7 @@ def until(what: str, found: Callable[[], T]) -> T:
 
 
 class Feed:
-    """Sends racks' readings until stopped; now and then an unusable one, and a key that looks like HTML."""
+    """Sends racks' readings until stopped, with some unusable ones and a key that looks like HTML."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.is_hostile = True
@@ -104,7 +104,7 @@ class Feed:
 
 @contextmanager
 def served(cluster: LocalCluster, folder: Path, name: str) -> Iterator[tuple[Supervisor, str, Feed]]:
-    """All services of a query and its page, under load; the page's address and the load."""
+    """All services of a query and its page, under load; yields the page's address and the load."""
     query_file = folder / "query.yaml"
     query_file.write_text(QUERY.replace("NAME", name))
     query = load_query(query_file)
@@ -112,7 +112,7 @@ def served(cluster: LocalCluster, folder: Path, name: str) -> Iterator[tuple[Sup
     KafkaLog(KafkaConfig(cluster.broker.bootstrap)).create_topics({topic: 1, f"{topic}.dlq": 1})
     inputs = {"input_topics": orjson.dumps({"racks": topic}).decode()}
     services = services_of(Deployment(query, query_file, cluster.broker.bootstrap, cluster.redis.url, 2, inputs))
-    environment = services[0].environment  # the page takes a service's settings, and an address to listen on
+    environment = services[0].environment  # the page takes a service's settings and an address to listen on
     port = free_port()
     feed = Feed(cluster.broker.bootstrap, topic)
     with Supervisor(cluster.children, folder / "logs") as supervisor:
@@ -139,7 +139,7 @@ def state_at(address: str) -> dict[str, Any]:
 
 
 def keep_screenshot(address: str, folder: Path, feed: Feed) -> None:
-    """For the documentation, with ordinary keys: PAGE_SCREENSHOT names the file."""
+    """Save a screenshot with ordinary keys for the documentation; PAGE_SCREENSHOT names the file."""
     wanted = os.environ.get("PAGE_SCREENSHOT")
     if wanted:
         feed.is_hostile = False
@@ -148,7 +148,7 @@ def keep_screenshot(address: str, folder: Path, feed: Feed) -> None:
 
 
 def group(dom: str, node: str) -> str:
-    """A node of the picture, with its tags."""
+    """A node of the picture with its tags."""
     found = re.search(rf'<g [^>]*id="{node}".*?</g>', dom, re.DOTALL)
     assert found, f"the picture has no {node}"
     return found[0]
@@ -213,7 +213,7 @@ def check_flow(state: dict[str, Any], dom: str) -> None:
 
 
 def check_hops(hops: list[dict[str, Any]], dom: str) -> None:
-    """Every hop of rows that were answered has a time, and those that follow each other share all of it."""
+    """Check that every hop of answered rows has a time, and that consecutive hops add up to the total."""
     by_name = {hop["hop"]: hop for hop in hops}
     assert sum(by_name[hop]["share"] for hop in IN_TURN) == pytest.approx(1)
     assert all(0 <= hop["p50_ms"] <= hop["p99_ms"] for hop in hops)

@@ -1,4 +1,4 @@
-"""The page below a path, behind a reverse proxy that strips the path or doesn't, and one that asks for a login."""
+"""The page below a path, behind a reverse proxy that strips the path or keeps it, and one that requires a login."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ sql: SELECT * FROM racks AS l JOIN racks AS r ON l.draw < r.draw AND l.cooling >
 
 
 class Proxy(ThreadingHTTPServer):
-    """Shows a server below PREFIX alone, and notes what it was asked for."""
+    """Shows a server only below PREFIX, and records requests."""
 
     def __init__(self, inner: str, *, strips: bool) -> None:
         super().__init__((LOOPBACK, 0), Passing)
@@ -73,7 +73,7 @@ class Passing(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def proxied(inner: str, *, strips: bool) -> Iterator[Proxy]:
 
 @pytest.fixture
 def page(cluster: LocalCluster, tmp_path: Path, unique: str) -> Iterator[str]:
-    """The page's own process, told the path as the chart tells it; its address."""
+    """The page's own process, configured with the path as by the chart; yields its address."""
     query_file = tmp_path / "query.yaml"
     query_file.write_text(QUERY.replace("NAME", f"proxied-{unique}"))
     broker, redis = cluster.broker.bootstrap, cluster.redis.url
@@ -119,8 +119,7 @@ def is_stale(dom: str) -> bool:
     return 'class="stale"' in dom
 
 
-@pytest.mark.parametrize("slash", ["", "/", "/?from=a-bookmark"])
-@pytest.mark.parametrize("strips", [True, False], ids=["strips", "passes"])
+@pytest.mark.parametrize(("strips", "slash"), [(True, ""), (False, "/"), (True, "/?from=a-bookmark")])
 def test_the_page_works_below_a_path(page: str, tmp_path: Path, strips: bool, slash: str) -> None:
     with proxied(page, strips=strips) as proxy:
         dom = dom_at(f"{proxy.outer}{PREFIX}{slash}", tmp_path)

@@ -18,7 +18,7 @@ from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.machine import START
 from spojoin.protocol.topology import Topic
-from spojoin.query.meaning import fingerprint
+from spojoin.query.fingerprint import fingerprint
 from spojoin.roles.predictor.machine import PLAN_FRAMES, PredictorMachine
 from spojoin.runtime.generations import GenerationsTopic
 from spojoin.runtime.service import create_topics
@@ -118,15 +118,15 @@ def test_the_process_plans_as_the_machine_does_and_ends_cleanly(bootstrap, uniqu
     assert f"spojoin_records_read_total{{{labels}}} 33.0" in status(process.port, "/metrics")[1]
 
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     assert '"event": "ended"' in said
 
 
 def announce(log, query):
     """Make the topics and announce the served query, as a router does."""
-    create_topics(log, Topics.of(query, 2, {}))
-    GenerationsTopic(log, query.name).append(Announcement(1, fingerprint(query), query.text, Backfill.WINDOW))
+    create_topics(log, Topics.for_query(query, 2, {}))
+    GenerationsTopic(log, query.name).write_record(Announcement(1, fingerprint(query), query.text, Backfill.WINDOW))
 
 
 def send(producer, topic, records, *, commit):

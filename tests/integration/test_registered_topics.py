@@ -24,16 +24,17 @@ from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from spojoin.local.cluster import LocalCluster
-from spojoin.page.avro_results import AvroResults
 from spojoin.page.latest import ROWS as SHOWN
+from spojoin.page.latest import AvroResults
 from spojoin.page.subject import Subject
 from spojoin.page.watch import LogWatch
-from spojoin.ports.clock import SystemClock
+from spojoin.ports.interfaces import SystemClock
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.runtime.registry import RegisteredResults
 from spojoin.runtime.settings import Settings, load_settings
 from spojoin.wire.registered import framed
+from tests.support.nested_loop import pairs_of_rows
 from tests.support.registries import HAS_GO, running_registry
 from tests.support.served import PATIENCE_S, SINK_ALONE, Served, served
 
@@ -63,7 +64,7 @@ ENVELOPE = {
         {"name": "op", "type": "string"},
     ],
 }
-#: What one message in ten is in place of a row, and the reason of its dead letter; the last one has no value at all.
+#: Bad messages, one in ten, and the reasons of their dead letters; the last kind has no value.
 BAD = {"deleted": "delete", "unknown schema": "schema", "cut off": "malformed", "tombstone": "delete"}
 COLUMNS = ("probe_seq", "left_seq", "right_seq", "left_key", "right_key")
 PAGE = Path(__file__).parents[2] / "services/spojoin/wire/README.md"
@@ -71,7 +72,7 @@ Pair = tuple[int, int, int, str, str]
 
 
 def events() -> list[tuple[str, dict]]:
-    """Kinds of messages and what they tell, few distinct values among them."""
+    """Kinds of messages and their contents, with few distinct values."""
     draw = random.Random(SEED)
     formats = ("avro", "json schema", "json", "json with schema")
     row = lambda at: {"id": f"t{at}", "price": draw.randrange(12), "size": draw.randrange(12)}  # noqa: E731
@@ -84,16 +85,10 @@ def events() -> list[tuple[str, dict]]:
 
 
 def pairs() -> list[Pair]:
-    """The definition: every row and those up to WINDOW before it, either way round."""
+    """The pairs by definition: every row with the WINDOW rows before it, in both roles."""
     rows = [event["after"] for kind, event in events() if kind not in BAD]
-    found = []
-    for probe in range(len(rows)):
-        for other in range(max(0, probe - WINDOW), probe):
-            for left, right in ((probe, other), (other, probe)):
-                one, two = rows[left], rows[right]
-                if one["price"] > two["price"] and one["size"] < two["size"]:
-                    found.append((probe, left, right, one["id"], two["id"]))
-    return sorted(found)
+    found = pairs_of_rows(rows, lambda one, two: one["price"] > two["price"] and one["size"] < two["size"], WINDOW)
+    return [(*seqs, rows[seqs[1]]["id"], rows[seqs[2]]["id"]) for seqs in found]
 
 
 def messages(client: SchemaRegistryClient, topic: str) -> Iterator[bytes | None]:
@@ -172,7 +167,7 @@ def test_registered_schemas_from_end_to_end(
 
 
 def check_sample(bootstrap: str, url: str, first: dict, capsys: pytest.CaptureFixture[str]) -> None:
-    """The page's reader in Python, as it stands there but for its addresses, and that it ends."""
+    """Check that the page's Python reader, apart from its addresses, works and ends."""
     text = PAGE.read_text().partition("In Python, Avro:\n")[2].partition("\nIn Python, frames")[0]
     code = textwrap.dedent(text).replace("localhost:9092", bootstrap).replace("http://localhost:8081", url)
     code = code.replace("q.results", "registered.results").replace("while True:", "for _ in range(60):")
@@ -213,5 +208,5 @@ def until(running: Served, results: Results, is_done) -> None:
         running.supervisor.tend()
         results.read_on()
         assert time.monotonic() < deadline, f"{len(results.rows)} rows"
-    for _ in itertools.repeat(None, 3):  # what comes too many would come now
+    for _ in itertools.repeat(None, 3):  # surplus results would come now
         results.read_on()

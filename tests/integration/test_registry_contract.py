@@ -16,7 +16,7 @@ from spojoin.errors import ConfigurationError, Retryable
 from spojoin.local.net import free_port
 from spojoin.ports.confluent_registry import ConfluentRegistry, RegistryAddress
 from spojoin.ports.interfaces import RegistryUnavailable, SchemaRegistry
-from spojoin.ports.memory_registry import MemoryRegistry
+from spojoin.ports.memory import MemoryRegistry
 from spojoin.wire.registered import RegisteredSchema, SchemaKind, UnknownSchema
 from tests.support.registries import HAS_GO, running_registry
 
@@ -100,7 +100,7 @@ def test_an_unknown_id_is_bad_data(registry, schema_id):
 @pytest.mark.integration
 @needs_go
 def test_references_come_along(url, unique):
-    """Confluent's own client registers what imports; this product registers nothing that does."""
+    """Confluent's own client registers schemas with imports; this product registers none."""
     from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
     with SchemaRegistryClient({"url": url}) as client:

@@ -1,8 +1,8 @@
-"""Releases on the real broker: what is given to one, however, never ends the query that is served.
+"""Releases on the real broker: no query file that a release gets ever ends the served query.
 
-A release's processes are ended and started with other query files, as pods are when an upgrade, a rollback or another
-tool's apply replaces them, while rows flow. Each row must be answered once, as a nested loop of its generation's query
-answers it.
+While rows flow, a release's processes are ended and started with other query files, like pods that an upgrade, a
+rollback or another tool's apply replaces. Each row must be answered once, as by a nested loop of its generation's
+query.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from tests.support.changing import (
     tended,
     wait,
 )
+from tests.support.long import long_only
 from tests.support.served import SIZES
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
@@ -53,7 +54,7 @@ FIRST, SECOND = "joins/first", "joins/second"
 
 @dataclass
 class Applied:
-    """Rows flow; a query file is given to a release's processes, and they are started anew."""
+    """Rows flow, and a release's processes are restarted with a new query file."""
 
     stage: Stage
     packing: str
@@ -79,7 +80,7 @@ class Applied:
             yield supervisor, services
 
     def goes_on(self, supervisor: Supervisor) -> None:
-        """Wait until rows that come from now on are answered; raises if a process has ended meanwhile."""
+        """Wait until new rows are answered; raises if a process ends meanwhile."""
         supervisor.wait_ready()
         wanted = self.feed.rows + NEW_WINDOW
 
@@ -90,7 +91,7 @@ class Applied:
 
 
 def told(service: Service, path: str = "/readyz") -> tuple[int, str]:
-    """What a service answers."""
+    """A service's HTTP status and answer."""
     try:
         with urllib.request.urlopen(f"http://{LOOPBACK}:{service.port}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode()
@@ -99,25 +100,25 @@ def told(service: Service, path: str = "/readyz") -> tuple[int, str]:
 
 
 def listens(service: Service) -> bool:
-    """Whether a service has begun: on a busy machine it may take longer than those that it waits for go on."""
+    """Whether a service listens; on a busy machine it may start after those that it waits for have ended."""
     with suppress(urllib.error.URLError):
         return bool(told(service))
     return False
 
 
 def judging(services: list[Service]) -> Service:
-    """The one with the router, which judges the given query; the others follow it."""
+    """The service with the router, which judges the given query; the others follow it."""
     (found,) = (each for each in services if each.name in (Role.ROUTER, TOGETHER))
     return found
 
 
 def accepted(services: list[Service]) -> set[str]:
-    """What the metric says of whether the given query was accepted."""
+    """The metric's values for whether the given query was accepted."""
     lines = told(judging(services), "/metrics")[1].splitlines()
     return {line.rsplit(" ", 1)[1] for line in lines if line.startswith("spojoin_query_accepted{")}
 
 
-@pytest.mark.parametrize("packing", [TOGETHER, APART])
+@pytest.mark.parametrize("packing", [TOGETHER, long_only(APART)])
 def test_nothing_that_is_applied_ends_the_query_that_is_served(
     cluster: LocalCluster, tmp_path: Path, packing: str
 ) -> None:

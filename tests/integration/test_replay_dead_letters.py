@@ -1,4 +1,4 @@
-"""Rows that came too late are sent again to a query with a larger lateness, which answers them: each is sent once."""
+"""Late rows are sent again, once each, to a query with a larger lateness, which answers them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ sql: >
   SELECT l.id, r.id AS other FROM s AS l JOIN s AS r
   ON l.id < r.id AND r.at BETWEEN l.at AND l.at + INTERVAL '30 s'
 """
-#: Of each row; None of one that is no row.
+#: The second of each row, or None for a message that is not a row.
 SECONDS = (10, 50, 12, 20, None, 55)
-#: What the second query answers: rows 2 and 3 as they were sent again, and the last, to which event time had not come.
-#: Rows 2 and 3 as they first came are in its windows, without an answer of their own.
+#: The second query's answers: rows 2 and 3, which were sent again, and the last row, which event time had not reached.
+#: The first copies of rows 2 and 3 are in its windows, but get no answer.
 ANSWERS = [(0, 2), (0, 3), (1, 5), (2, 3), (2, 3)]
 
 

@@ -1,8 +1,8 @@
-"""Workers come and go while data flows, on the real broker and Redis: 1 of them, then 3, 2 and 1.
+"""The worker count changes while data flows on the real broker and Redis: 1, then 3, 2 and 1.
 
-New workers start before the worker count includes them, as the controller ensures. The first that goes is killed before
-anybody knows of it: frames under way wait for it, and those that are left stand in. The second is asked to end, as
-Kubernetes does it, and leaves when no frame waits for it. The ordered output has the same SHA-256 as a nested loop over
+New workers start before the worker count includes them, as the controller ensures. The first worker to go is killed
+before the others know: frames in flight wait for it, and the remaining workers take over. The second is asked to end,
+as by Kubernetes, and leaves when no frame waits for it. The ordered output has the same SHA-256 as a nested loop over
 the inputs.
 """
 
@@ -24,8 +24,7 @@ import pytest
 from spojoin.local.cluster import LocalCluster
 from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Service, Supervisor
-from spojoin.ports.clock import SystemClock
-from spojoin.ports.interfaces import LogPartition
+from spojoin.ports.interfaces import LogPartition, SystemClock
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.redis_store import RedisStore
 from spojoin.ports.shared_state import key
@@ -38,18 +37,18 @@ from tests.support.served import COUNTS, PATIENCE_S, SIZES, Output
 pytestmark = pytest.mark.integration
 
 WORKERS_MAX = 3
-#: How many times as long a feed pauses between two portions while it trickles.
+#: The factor by which a feed's pauses between portions lengthen while it trickles.
 SLOWER = 12
-#: The part of all rows by which a feed may be ahead of the answers.
+#: The share of all rows by which a feed may be ahead of the answers.
 LEAD = 0.15
 
 
 class Tap(threading.Event):
     """Ends a feed when it is set. Between `slowly` and `freely` the feed trickles, and it waits for answers.
 
-    So rows flow whenever a change of the workers needs some, and don't run out before it however slow the machine is.
+    So rows flow when a change of workers needs some, and don't run out before, even on a slow machine.
 
-    portions: how many the feed has in all, with a pause after each; answered: the part of all rows that are answered
+    portions: how many the feed has, with a pause after each; answered: the share of all rows that are answered
     """
 
     def __init__(self, portions: int, answered: Callable[[], float]) -> None:
@@ -75,9 +74,9 @@ class Tap(threading.Event):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is served: the query, its stream, the columns of its results, its rows and its answers.
+    """The served query, its stream, the columns of its results, its rows and its answers.
 
-    portions: in how many the rows come; answered: of how many tuples there are answers; pace_s: between two portions
+    portions: how many the rows come in; answered: how many tuples have answers; pace_s: the time between two portions
     """
 
     name: str
@@ -169,7 +168,7 @@ class Stage:
         return known and int(result_position["frame_id"]) > int(head["layout_frame"])
 
     def answered(self) -> float:
-        """The part of all rows that are answered."""
+        """The share of all rows that are answered."""
         return self.output.answered / self.subject.answered
 
     def share(self, part: float) -> Callable[[], bool]:

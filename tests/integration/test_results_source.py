@@ -1,4 +1,4 @@
-"""Spark's data source `spojoin` on the real broker: results in tables, each row once, whatever ends in the middle."""
+"""Spark's data source `spojoin` on the real broker: results in tables, each row once, even if a process ends midway."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.support.served import PATIENCE_S, SIZES, served
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
-#: A stream of results into Parquet in a process of its own, until it is killed.
+#: A separate process that streams results into Parquet until it is killed.
 STREAM = """
 import sys
 import spojoin.spark
@@ -77,7 +77,7 @@ def given(bootstrap: str, query: str, options: dict[str, object]) -> dict[str, A
 
 
 def in_parquet(table: Path) -> list[tuple[object, ...]]:
-    """The rows of a stream's table as they were written: batch by batch, task by task."""
+    """The rows of a stream's table in the order of writing: batch by batch, task by task."""
     found: list[tuple[object, ...]] = []
     for log in sorted((path for path in (table / "_spark_metadata").glob("*") if path.name.isdigit()), key=number_of):
         files = [json.loads(line)["path"] for line in log.read_text().splitlines()[1:]]
@@ -103,7 +103,7 @@ def until(is_done: Callable[[], bool], what: str) -> None:
 
 
 def feed(bootstrap: str, topic: str, table: Path) -> None:
-    """The rows, first so that there are three micro-batches, however slow the machine, then at a pace."""
+    """Send the rows, first such that there are three micro-batches even on a slow machine, then at a steady rate."""
     producer, awaited = Producer({"bootstrap.servers": bootstrap}), {499: 1, 999: 2, 1499: 3}
     for number, row in enumerate(racks.rows()):
         producer.produce(topic, json.dumps(row).encode())
@@ -117,7 +117,7 @@ def feed(bootstrap: str, topic: str, table: Path) -> None:
 
 @contextmanager
 def streaming_apart(folder: Path, query: str, bootstrap: str) -> Iterator[None]:
-    """A streaming query in a process of its own, which is killed, with its JVM, at the end of the block."""
+    """A streaming query in a separate process, which is killed with its JVM at the end of the block."""
     command = [sys.executable, "-c", STREAM, query, bootstrap, str(folder)]
     process = subprocess.Popen(command, start_new_session=True)
     try:
@@ -150,7 +150,7 @@ def test_a_killed_stream_has_each_row_of_a_served_query_once(
         going_on.stop()
         feeding.result()
         running.until(lambda: len(running.output.rows) >= len(answers), lambda: f"{len(running.output.rows)} rows")
-        for _ in range(2):  # the one that may have been interrupted, and the rest
+        for _ in range(2):  # the perhaps interrupted one, and the rest
             results.trigger(availableNow=True).start(str(table)).awaitTermination()
     assert batches_of(table) >= 5
     assert in_parquet(table) == answers
@@ -177,13 +177,13 @@ def topic(log: KafkaLog, bootstrap: str, unique: str) -> str:
 
 
 def send(producer: Producer, topic: str, frames: tuple[int, ...], is_committed: bool) -> None:
-    """Frames in one transaction: of frame f two rows, 2 f and 2 f + 1, and others where it is aborted."""
+    """Send frames in one transaction: frame f has the rows 2 f and 2 f + 1, or others if it is aborted."""
     producer.begin_transaction()
     for frame in frames:
         values = [2 * frame, 2 * frame + 1] if is_committed else [-frame]
         (message,) = messages([result(frame, values)])
         producer.produce(topic, message.value, headers=list(message.headers.items()))
-    producer.flush()  # what is aborted is in the topic
+    producer.flush()  # aborted records are in the topic
     producer.commit_transaction() if is_committed else producer.abort_transaction()
 
 

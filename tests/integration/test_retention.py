@@ -1,4 +1,4 @@
-"""How the real broker keeps each kind of topic, and results that all went by time while nothing was answered."""
+"""The real broker's retention of each kind of topic, and of results that all expired while nothing was answered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.served import PATIENCE_S, SINK_ALONE, SIZES, Served, served
 
 pytestmark = pytest.mark.integration
 
-#: The sink says its position again this often here, and results are kept for several times as long.
+#: The interval at which the sink repeats its position here, and the longer time for which results are kept.
 RESTATED_MS, KEPT_MS = 1_000, 8_000
 HALF = TUPLES // 2
 
@@ -50,7 +50,7 @@ def test_a_topic_is_kept_as_its_kind_is(cluster: LocalCluster, log: KafkaLog, un
     }
     configs = topic_configs(given)
     for kind in TopicKind:
-        log.create_topics({f"{unique}.{kind}": 1}, configs.of(kind))
+        log.create_topics({f"{unique}.{kind}": 1}, configs.for_kind(kind))
     found = {kind: configs_of(cluster.broker.bootstrap, f"{unique}.{kind}") for kind in TopicKind}
     assert {kind: each["compression.type"] for kind, each in found.items()} == {
         "internal": "producer",
@@ -69,7 +69,7 @@ def test_a_topic_is_kept_as_its_kind_is(cluster: LocalCluster, log: KafkaLog, un
 
 
 def test_inputs_are_kept_as_the_cluster_keeps_topics(cluster: LocalCluster, log: KafkaLog, unique: str) -> None:
-    log.create_topics({unique: 1}, topic_configs({}).of(TopicKind.INPUTS))
+    log.create_topics({unique: 1}, topic_configs({}).for_kind(TopicKind.INPUTS))
     admin = AdminClient({"bootstrap.servers": cluster.broker.bootstrap})
     (future,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, unique)]).values()
     own = {name for name, entry in future.result().items() if entry.source == 1}  # set for this topic
@@ -79,23 +79,24 @@ def test_inputs_are_kept_as_the_cluster_keeps_topics(cluster: LocalCluster, log:
 def test_a_refused_configuration_is_named(log: KafkaLog, unique: str) -> None:
     configs = topic_configs({"results": {"compression.type": "zip"}})
     with pytest.raises(ConfigurationError, match=rf"topic '{unique}' could not be made: .*zip.*see the setting topics"):
-        log.create_topics({unique: 1}, configs.of(TopicKind.RESULTS))
+        log.create_topics({unique: 1}, configs.for_kind(TopicKind.RESULTS))
 
 
 @pytest.fixture
 def often_restated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python process that is started from here on says the result position often."""
+    """Make every Python process that starts from now on repeat the result position often."""
     hook = f"import spojoin.protocol.topic_config as t; t.RESTATED_MS = {RESTATED_MS}\n"
     (tmp_path / "sitecustomize.py").write_text(hook)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
 
 
 @pytest.mark.usefixtures("often_restated")
-def test_results_that_time_has_taken_don_t_lose_the_position(cluster: LocalCluster, tmp_path: Path) -> None:
-    """All results go by retention.ms while no row comes; then every process dies, and the rest is answered exactly."""
-    bootstrap, name, log = cluster.broker.bootstrap, "restated", KafkaLog(KafkaConfig(cluster.broker.bootstrap))
+def test_results_that_time_has_taken_don_t_lose_the_position(own_cluster: LocalCluster, tmp_path: Path) -> None:
+    """All results expire while no row comes; then every process dies, and the rest is answered exactly."""
+    bootstrap, name = own_cluster.broker.bootstrap, "restated"
+    log = KafkaLog(KafkaConfig(bootstrap))
     results = LogPartition(topic_name(name, Topic.RESULTS), 0)
-    with served(cluster, tmp_path, query_text(name), 1, SIZES, restarts_max=20, packing=SINK_ALONE) as running:
+    with served(own_cluster, tmp_path, query_text(name), 1, SIZES, restarts_max=20, packing=SINK_ALONE) as running:
         log.configure({results.topic: {"retention.ms": str(KEPT_MS), "segment.ms": str(2 * RESTATED_MS)}})
         feed(bootstrap, running.topics["readings"], threading.Event(), 0.0, 0, HALF)
         running.read_until(HALF)
@@ -112,7 +113,7 @@ def test_results_that_time_has_taken_don_t_lose_the_position(cluster: LocalClust
 
 
 def _wait_until_gone(running: Served, log: KafkaLog, results: LogPartition, before: int) -> None:
-    """Until the broker holds no record from before that offset, and the position still."""
+    """Wait until the broker holds no record from before an offset, but still the position."""
     deadline = time.monotonic() + PATIENCE_S
     while not before <= log.bounds(results).earliest < log.end(results):
         running.supervisor.tend()

@@ -24,12 +24,13 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 import spojoin
 from spojoin.local.cluster import LocalCluster
 from spojoin.protocol.topology import Topic, topic_name
+from tests.support.nested_loop import pairs_of_rows
 from tests.support.served import PATIENCE_S, SINK_ALONE, Served, served
 
 pytestmark = pytest.mark.integration
 
 ROWS, WINDOW, SEED = 600, 40, 11
-#: The names `matches` and `probe_seq` mean something in other outputs, and nothing here.
+#: The names `matches` and `probe_seq` have a meaning in other outputs, but not here.
 SQL = f"""
 sql: |
   SELECT r.seq AS matches, l.seq AS probe_seq, l.id || '/' || r.id AS pair, r.headers['tenant'] AS tenant,
@@ -68,7 +69,7 @@ class Found:
 
 
 def records() -> list[Sent]:
-    """Few distinct values, and every header missing now and then."""
+    """The records, with few distinct values; each header is sometimes missing."""
     draw = random.Random(SEED)
     made = []
     for at in range(ROWS):
@@ -92,15 +93,10 @@ def records() -> list[Sent]:
 
 
 def answers() -> list[Found]:
-    """The definition, over the rows that pass the filter."""
+    """The answers by definition, over the rows that pass the filter."""
     kept = [each for each in records() if each.headers.get("kind") == "trade"]
-    found = []
-    for probe in range(len(kept)):
-        pairs = []
-        for other in range(max(0, probe - WINDOW), probe):
-            pairs += [pair for pair in ((probe, other), (other, probe)) if joins(kept[pair[0]], kept[pair[1]])]
-        found += [answer(kept, left, right, kept[probe]) for left, right in sorted(pairs)]
-    return found
+    found = pairs_of_rows(kept, joins, WINDOW)
+    return [answer(kept, left, right, kept[probe]) for probe, left, right in found]
 
 
 def joins(left: Sent, right: Sent) -> bool:
@@ -154,7 +150,7 @@ class Results:
 
 
 def number(text: str) -> Decimal | float:
-    """Decimals have three digits behind the point here, doubles one or an exponent."""
+    """A number from text: here decimals have three decimal places, doubles one or an exponent."""
     return Decimal(text) if len(text.partition(".")[2]) == 3 else float(text)
 
 
@@ -172,7 +168,7 @@ def test_rows_as_json_with_keys_and_traces(
             running.kill("sink")
             send(cluster, running, records()[ROWS // 2 :])
             until(running, results.read_on, lambda: len(results.found) >= len(expected))
-            for _ in itertools.repeat(None, 3):  # what comes too many would come now
+            for _ in itertools.repeat(None, 3):  # surplus results would come now
                 results.read_on()
         finally:
             results.close()
@@ -181,7 +177,7 @@ def test_rows_as_json_with_keys_and_traces(
 
 
 def check_sample(bootstrap: str, first: Found, capsys: pytest.CaptureFixture[str]) -> None:
-    """The page's reader in Python, as it stands there but for its address, and that it ends."""
+    """Check that the page's Python reader, apart from its address, works and ends."""
     text = PAGE.read_text().partition("In Python, JSON:\n")[2].partition("\nIn Python, Avro")[0]
     code = textwrap.dedent(text).replace("localhost:9092", bootstrap).replace("q.results", "row-forms.results")
     capsys.readouterr()
@@ -192,7 +188,7 @@ def check_sample(bootstrap: str, first: Found, capsys: pytest.CaptureFixture[str
 
 
 def test_rows_as_arrow_in_python(cluster: LocalCluster, tmp_path: Path) -> None:
-    """`spojoin.connect` gives the rows of the loop while the sink is killed, by `for` as by `async for`."""
+    """`spojoin.connect` gives the loop's rows while the sink is killed, both by `for` and by `async for`."""
     expected = [each.row for each in answers()]
     settings = {"transactions": "false", "frame_tuples": "32", "batch_tuples": "64"}
     with served(cluster, tmp_path, ARROW_QUERY, 2, settings, packing=SINK_ALONE) as running:
@@ -221,7 +217,7 @@ async def rows_of(connection: Any) -> list[dict[str, Any]]:
 
 
 def spelled(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of Arrow as the loop spells it."""
+    """An Arrow row in the loop's notation."""
     raw = row["raw"] and base64.b64encode(row["raw"]).decode()
     return row | {"raw": raw, "day": row["day"].isoformat(), "at": row["at"].isoformat()}
 

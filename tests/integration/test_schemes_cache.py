@@ -6,15 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from loadgen.papers.schemes.errors import count
-from loadgen.papers.schemes.options import simulated
-from loadgen.papers.schemes.setup import Setup
-from loadgen.papers.schemes.spo_paper_unsafe import side_of
-from loadgen.papers.schemes.state import Scheme, SimulatedWorkers
+from loadgen.papers.methods.machine import SIDES
+from loadgen.papers.schemes.spo_paper_unsafe import side_of, simulated
+from loadgen.papers.schemes.state import Scheme, Setup, SimulatedWorkers, count
 from spojoin.embedded.engine import Engine
 from spojoin.ports.memory import MemoryStore
 from spojoin.ports.redis_store import RedisStore
-from spojoin.published.methods.registry import SIDES
 from spojoin.query.load import parse_query
 
 TUPLES = 4_000

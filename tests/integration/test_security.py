@@ -1,7 +1,7 @@
-"""Kafka over SASL_SSL with one user a role, Redis over TLS with users, and nobody may do more than the table says.
+"""Kafka over SASL_SSL with one user per role, and Redis over TLS with users; none has more rights than the table.
 
-All services join real rows so; the output equals a nested loop. Each role is refused each topic that isn't its own, by
-the broker, and no password is found in anything that services write, serve or store.
+All services join real rows with these; the output equals a nested loop's. The broker refuses each role every topic that
+isn't its own, and no password is in anything that services write, serve or store.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from spojoin.local.net import LOOPBACK, free_port
 from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Service, Supervisor
 from spojoin.local.users import add_users
-from spojoin.ports.clock import SystemClock
 from spojoin.ports.credentials import with_login
-from spojoin.ports.interfaces import AmbiguousAppend, LogPartition, LogUnavailable, StoreUnavailable
+from spojoin.ports.interfaces import AmbiguousAppend, LogPartition, LogUnavailable, StoreUnavailable, SystemClock
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.kafka_reader import KafkaReader
 from spojoin.ports.redis_store import RedisStore
@@ -43,16 +42,18 @@ from spojoin.roles.controller.control_topic import ControlTopic
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.topics import Topics
 from tests.support.certificates import make_certificates
-from tests.support.readings import query_text
+from tests.support.nested_loop import counts
+from tests.support.readings import joins, query_text
 from tests.support.secured import INPUT, JOINED, STORE_ADMIN, TOUCHED, Secured, new_password, secured, user_of
+from tests.support.warm import never_forked
 
 pytestmark = pytest.mark.integration
 
 TUPLES, WINDOW, SLIDE = 6_000, 2_000, 200
 DOMAIN = 40
 WORKERS = 2
-#: Rows that may flow while passwords change, how slowly, and how often passwords do.
-MORE, PAUSE_S, ROTATIONS = 60_000, 0.004, range(2)
+#: How many rows may flow while passwords change, how slowly, and how often passwords change.
+MORE, PAUSE_S, ROTATIONS = 60_000, 0.004, range(1)
 PATIENCE_S = 120.0
 EDGES = {edge.role: edge for edge in TOPOLOGY}
 
@@ -78,14 +79,8 @@ def rows(count: int = TUPLES, seed: int = 11) -> list[tuple[float, int]]:
 
 def expected(joined_rows: Sequence[tuple[float, int]]) -> list[tuple[int, str, int, int]]:
     """(seq, key, as_left, as_right) of each tuple, by the definition: every earlier tuple of the window counts."""
-    draw, cooling = (np.array(column) for column in zip(*joined_rows, strict=True))
-    found = []
-    for seq in range(len(joined_rows)):
-        window = slice(max(0, -(-seq // SLIDE) * SLIDE - WINDOW), seq)
-        as_left = (draw[seq] < draw[window]) & (cooling[seq] >= cooling[window])
-        as_right = (draw[window] < draw[seq]) & (cooling[window] >= cooling[seq])
-        found.append((seq, f"r{seq}", int(as_left.sum()), int(as_right.sum())))
-    return found
+    columns = [np.array(column) for column in zip(*joined_rows, strict=True)]
+    return [(seq, f"r{seq}", *found) for seq, *found in counts(columns, joins, WINDOW, SLIDE)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +119,7 @@ def messages(sent: Sequence[tuple[float, int]], first: int = 0) -> list[bytes]:
 
 
 def services_with_users(closed: Secured, folder: Path, query_file: Path) -> list[Service]:
-    """All services, each logged in as its own user."""
+    """All services, each with its own user."""
     extra = {"frame_tuples": "256", "batch_tuples": "500", "log_level": "debug"}
     deployment = Deployment(load_query(query_file), query_file, "", "", WORKERS, extra)
     return [
@@ -149,7 +144,7 @@ def page_service(closed: Secured, folder: Path, query_file: Path) -> Service:
 
 
 def command(closed: Secured, folder: Path, principal: Principal, *arguments: object) -> str:
-    """The output of `spojoin`, run as a principal whose password is in the environment's file only."""
+    """The output of `spojoin`, run as a principal whose password is only in the environment's file."""
     words = [sys.executable, "-m", "spojoin.cli.main", *map(str, arguments)]
     environment = {**os.environ, **closed.environment(JOINED, principal, folder)}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -180,6 +175,12 @@ def all_results(
             found = [orjson.loads(line) for line in lines]
             return [(row["seq"], row["key"], row["as_left"], row["as_right"]) for row in found]
         assert time.monotonic() < deadline, f"{len(lines)} of {tuples} results"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _command_lines_are_their_own() -> Iterator[None]:
+    with never_forked():
+        yield
 
 
 def outputs(
@@ -242,7 +243,7 @@ def test_no_service_was_refused_anything(joined: Joined) -> None:
 
 
 def require_refusal(error: BaseException) -> None:
-    """Any other error proves nothing. A user with no right to write can't even get a producer id."""
+    """Check that an error is a refusal; a user without the right to write can't even get a producer id."""
     signs = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "Kafka refuses this user the topic")
     if not any(sign in str(error) for sign in signs):
         raise error
@@ -298,16 +299,16 @@ def may_trim(log: KafkaLog, topic: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("topic", list(Topic), ids=lambda topic: topic.value)
 @pytest.mark.parametrize("edge", TOPOLOGY, ids=lambda edge: edge.role.value)
-def test_a_role_reads_writes_and_trims_only_its_row_of_the_table(closed: Secured, edge: Edge, topic: Topic) -> None:
+def test_a_role_reads_writes_and_trims_only_its_row_of_the_table(closed: Secured, edge: Edge) -> None:
     log = closed.log(TOUCHED, edge.role)
-    (name,) = names(topic, TOUCHED, [INPUT])
-    has_beats = topic is Topic.PRESENCE and edge.role in PACKABLE
-    assert may_read(log, name) == (topic in with_standbys(edge).reads or has_beats)
-    assert may_write(log, name) == (topic in edge.writes or has_beats)
-    is_removed = edge.role is Role.ROUTER and topic not in SHARED  # deleting records needs the same right
-    assert may_trim(log, name) == (topic in edge.trims or is_removed or has_beats)
+    for topic in Topic:
+        (name,) = names(topic, TOUCHED, [INPUT])
+        has_beats = topic is Topic.PRESENCE and edge.role in PACKABLE
+        assert may_read(log, name) == (topic in with_standbys(edge).reads or has_beats), name
+        assert may_write(log, name) == (topic in edge.writes or has_beats), name
+        is_removed = edge.role is Role.ROUTER and topic not in SHARED  # deleting records needs the same right
+        assert may_trim(log, name) == (topic in edge.trims or is_removed or has_beats), name
 
 
 @pytest.mark.parametrize("role", list(Role))
@@ -369,7 +370,7 @@ def test_people_may_do_only_their_part(closed: Secured) -> None:
     for log in (reader, page, maker):
         for name in (INPUT, results, letters, topic_name(TOUCHED, Topic.CONTROL)):
             assert not may_write(log, name)
-            # Whoever makes topics may delete the internal ones, for which Kafka has the same right.
+            # A user that creates topics may delete the internal ones, for which Kafka has the same right.
             assert may_trim(log, name) == (log is maker and name == topic_name(TOUCHED, Topic.CONTROL))
     assert may_read(page, topic_name(TOUCHED, Topic.CONTROL))
     assert not may_read(maker, results)
@@ -419,7 +420,7 @@ def test_servers_answer_nothing_without_the_password_or_tls(closed: Secured, tmp
 
 
 def test_passwords_that_rotate_while_rows_flow_cost_no_row(closed: Secured, joined: Joined, tmp_path: Path) -> None:
-    """Kafka changes them first, then the mounted files; each service ends, and a new process has the new one."""
+    """Kafka's passwords change first, then the mounted files; each service ends, and a new process uses the new one."""
     query_file = tmp_path / "query.yaml"
     query_file.write_text(QUERY)
     services = [
@@ -453,7 +454,7 @@ def test_passwords_that_rotate_while_rows_flow_cost_no_row(closed: Secured, join
 
 
 def watching(service: Service, closed: Secured, folder: Path) -> Service:
-    """The service with its password in a folder of its own, which it watches."""
+    """The service with its password in its own folder, which it watches."""
     folder.mkdir()
     own = closed.environment(JOINED, role_of(service.name), folder)
     folders = {"SPOJOIN_SECRETS_FOLDERS": orjson.dumps([str(folder)]).decode()}
@@ -467,7 +468,7 @@ def rotate(closed: Secured, users: Iterable[str]) -> None:
 
 
 def send_slowly(closed: Secured, messages: Sequence[bytes], is_enough: threading.Event) -> int:
-    """How many were sent."""
+    """Send messages slowly; returns how many were sent."""
     writer, sent = closed.admin.writer(), 0
     while sent < len(messages) and not is_enough.wait(PAUSE_S):
         writer.append(LogPartition(INPUT, 0), messages[sent])

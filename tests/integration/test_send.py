@@ -1,4 +1,4 @@
-"""Two sorted files, sent to services on a machine that has no time for them: what comes out is what a run gives."""
+"""Two sorted files, sent to services on a busy machine, give the results of `spojoin run`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from spojoin.embedded.run import run
 from spojoin.embedded.run_files import RunFiles
 from spojoin.local.cluster import LocalCluster
 from spojoin.query.load import load_query
+from tests.support.long import long_only
 from tests.support.served import send, served
 
 pytestmark = pytest.mark.integration
 
-ORDERS, VIEWS = 100_000, 120_000
-#: Of each file: how many rows the query filters out, and how many it can't take.
+ORDERS, VIEWS = 30_000, 36_000
+#: In each file, how many rows the query filters out, and how many it refuses.
 FILTERED, BAD = 500, 7
 QUERY = """
 name: sent-KIND
@@ -36,7 +37,7 @@ sql: |
 
 
 def write(path: Path, rows: int, seed: int) -> Path:
-    """Rows in the order of their times, which are all different; some are filtered out, and some have no customer."""
+    """Write rows in the order of their distinct times; some are filtered out, and some have no customer."""
     rng = np.random.default_rng(seed)
     at = 1_700_000_000_000_000 + np.sort(rng.choice(3_600_000_000, rows, replace=False))
     ids, customers = np.arange(rows), rng.integers(0, 500, rows).astype(str)
@@ -51,7 +52,7 @@ def write(path: Path, rows: int, seed: int) -> Path:
 
 @contextmanager
 def a_busy_machine() -> Iterator[None]:
-    """Other processes want all cores, several times over."""
+    """Run several busy processes per core."""
     context = multiprocessing.get_context("spawn")
     busy = [context.Process(target=_spin, daemon=True) for _ in range(2 * (os.cpu_count() or 1))]
     for process in busy:
@@ -75,7 +76,8 @@ def of_a_run(query_file: Path, files: dict[str, Path]) -> list[tuple[int, int | 
     return [(row["id"], row["view"]) for row in map(orjson.loads, output.read_bytes().splitlines())]
 
 
-@pytest.mark.parametrize(("kind", "partitions"), [("INNER", 1), ("LEFT", 2)])
+@pytest.mark.alone
+@pytest.mark.parametrize(("kind", "partitions"), [long_only("INNER", 1), ("LEFT", 2)])
 def test_what_was_sent_is_answered_as_a_run_answers_it(
     cluster: LocalCluster, tmp_path: Path, kind: str, partitions: int
 ) -> None:

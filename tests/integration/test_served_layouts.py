@@ -1,7 +1,7 @@
-"""Layouts as services on the real broker and Redis: three workers over the log, one of them killed in the middle.
+"""Layouts as services on the real broker and Redis: three workers over the log, one of which is killed midway.
 
-By these layouts there are no mutable joiners, no batches and no logical AND: each worker keeps its share of the window,
-and one that is started anew reads it from the log. The rows are those of a nested loop over the inputs, in order.
+These layouts have no mutable joiners, batches or logical AND: each worker keeps its share of the window, and a
+restarted worker reads its share from the log. The rows are those of a nested loop over the inputs, in order.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from spojoin.local.cluster import LocalCluster
 from spojoin.model import Query
 from spojoin.protocol.topology import BATCH_ROLES, Role, Topic, topic_name
+from tests.support.long import long_only
 from tests.support.readings import QUERY, TUPLES, expected, feed
 from tests.support.served import SIZES, WORKERS_ALONE, served
 
@@ -26,7 +27,7 @@ PACE_S, SLOW_PACE_S = 0.03, 0.3
 KILLED = "pojoin-1"
 
 
-#: An equality on the second column is the key of the layouts that partition by one.
+#: An equality on the second column, the key of layouts that partition by key.
 OPERATORS = {"hp": "="}
 
 
@@ -35,7 +36,7 @@ def nested_loop() -> dict[str, list[tuple[int, ...]]]:
     return {operator: list(expected(operator)) for operator in (">=", "=")}
 
 
-@pytest.mark.parametrize("layout", ["scale_join", "sta", "hp"])
+@pytest.mark.parametrize("layout", ["scale_join", "sta", long_only("hp")])
 def test_no_result_misses_a_killed_worker(
     cluster: LocalCluster, tmp_path: Path, nested_loop: dict[str, list[tuple[int, ...]]], layout: str
 ) -> None:

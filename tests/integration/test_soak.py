@@ -1,4 +1,4 @@
-"""`loadgen silence` and `loadgen soak` on the real broker and Redis, for some seconds each."""
+"""`loadgen silence` and `loadgen soak` on the real broker and Redis, for a few seconds each."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from loadgen.chaos.silence_options import SilenceOptions
+from loadgen.chaos.options import SilenceOptions, SoakOptions
+from loadgen.chaos.served import LoadedServices
 from loadgen.chaos.silence_session import measure
-from loadgen.chaos.soak_options import SoakOptions
 from loadgen.chaos.soak_session import soak_services
-from loadgen.chaos.ties_served import LoadedServices
 from loadgen.load.formats import MessageFormat
+from tests.support.long import long_only
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
@@ -32,7 +32,9 @@ def test_a_standby_takes_over_servers_are_struck_and_the_silence_is_measured(tmp
     assert all(fault["gap_ms"] > 0 for fault in found["faults"])
 
 
-@pytest.mark.parametrize(("packing", "standbys"), [("apart", False), ("together", False), ("router+sink", True)])
+@pytest.mark.parametrize(
+    ("packing", "standbys"), [long_only("apart", False), ("together", False), ("router+sink", True)]
+)
 def test_an_upgrade_of_all_is_exact_also_where_new_processes_are_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: str, standbys: bool
 ) -> None:
@@ -40,7 +42,7 @@ def test_an_upgrade_of_all_is_exact_also_where_new_processes_are_killed(
 
     def upgrade(services: LoadedServices) -> None:
         begin(services)
-        for name, coming in services.supervisor._coming.items():
+        for name, coming in services.driver.supervisor._coming.items():
             if name != "sink" or not killed:
                 time.sleep(0.3)
                 coming.process.kill()

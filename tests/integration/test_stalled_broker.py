@@ -1,4 +1,4 @@
-"""A broker on a busy machine stays the leader of its partitions, though it stands still for seconds."""
+"""A broker that stands still for seconds on a busy machine stays the leader of its partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTICED_S = 2.0
 
 
 def leader_epoch(admin: AdminClient, topic: str) -> int:
-    """How often the partition has found a leader."""
+    """How often the partition has elected a leader."""
     (found,) = admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.latest()}, request_timeout=10).values()
     epoch = found.result().leader_epoch
     assert epoch is not None

@@ -1,4 +1,4 @@
-"""Columns, filters, texts, NULL and a residual condition through all services, killed one after the other.
+"""Columns, filters, texts, NULL and a residual condition in all services, which are killed one after the other.
 
 The ordered rows have the same SHA-256 as a nested loop over the inputs, for one worker and for three.
 """
@@ -51,7 +51,7 @@ def test_killed_services_give_the_rows_of_a_nested_loop(
 
 
 def kill_each(running: Served, stop: threading.Event) -> None:
-    """SIGKILL for every service, a second apart."""
+    """Kill every service with SIGKILL, a second apart."""
     for name in running.services:
         if stop.wait(1.0):
             return

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from spojoin.local.net import free_port
-from spojoin.ports.clock import SystemClock
-from spojoin.ports.interfaces import Store, StoreUnavailable
+from spojoin.ports.interfaces import Store, StoreUnavailable, SystemClock
 from spojoin.ports.memory import MemoryStore
 from spojoin.ports.redis_store import RedisStore
 

@@ -1,6 +1,6 @@
 """Tables on the real broker: a compacted topic that changes while rows flow and services are killed; a file.
 
-What services answer is judged by a nested loop here, and by the checker, which must find what is planted in it.
+A nested loop here and the checker judge the services' answers; the checker must find planted errors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from random import Random
 import orjson
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Message, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 from loadgen.check.checker import check
@@ -30,14 +30,15 @@ from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.packing import APART
 from tests.support.checked import as_message
-from tests.support.served import PATIENCE_S, SIZES, Served, served
+from tests.support.long import long_only
+from tests.support.served import PATIENCE_S, SIZES, Served, committed_reader, served
 
 pytestmark = pytest.mark.integration
 
 ROWS, NAMES = 4_000, "abcdefghij"
-#: Services that are killed, at least; each of them is.
+#: The least number of killed services; each service is killed.
 LOSSES = 2
-#: Rows that are written before their predecessors are answered.
+#: How many rows may be written before they are answered.
 AHEAD = 300
 QUERY = """
 name: tiered-{name}
@@ -51,7 +52,7 @@ Tiers = dict[str, tuple[int, int]]
 
 
 def changes() -> Iterator[tuple[str, int | None]]:
-    """Messages of the table's topic, by the stamp that they have: the key and `low`, or None to remove it."""
+    """Messages of the table's topic, by their stamp: the key and `low`, or None to remove the key."""
     rng = Random(5)
     while True:
         yield rng.choice(NAMES), None if rng.random() < 0.2 else rng.randrange(10)
@@ -62,7 +63,7 @@ def order(number: int) -> dict[str, int]:
 
 
 class Feed:
-    """Writes rows and changes in turn; states: the table after each message."""
+    """Writes alternating rows and changes; states: the table after each message."""
 
     def __init__(self, bootstrap: str) -> None:
         self.states: list[Tiers] = [{}]
@@ -78,7 +79,7 @@ class Feed:
         self.states.append(state)
 
     def run(self, running: Served, stop: threading.Event) -> None:
-        """Write all rows, of which few wait for an answer, so that many states of the table are answered about."""
+        """Write all rows; few wait for an answer, so that answers are about many states of the table."""
         orders, tiers = running.topics["orders"], running.topics["tiers"]
         following = changes()
         for number in range(ROWS):
@@ -105,7 +106,7 @@ def of_state(tiers: Tiers, x: int) -> list[int | None]:
 
 
 def states_seen(answers: Sequence[tuple[int, int, list[int | None]]], states: Sequence[Tiers], first: int) -> list[int]:
-    """Of each row the number of messages after which the table was what it was answered about: never fewer."""
+    """For each row, the number of table messages that its answer reflects, which never decreases."""
     found = [first]
     for number, x, stamps in answers:
         fitting = (n for n in range(found[-1], len(states)) if of_state(states[n], x) == stamps)
@@ -116,7 +117,7 @@ def states_seen(answers: Sequence[tuple[int, int, list[int | None]]], states: Se
 
 
 def answers_of(rows: Sequence[tuple[int, ...]]) -> list[tuple[int, int, list[int | None]]]:
-    """By left row, in the order of results."""
+    """The answers by left row, in the order of results."""
     return [
         (number, x, sorted((stamp for _, _, stamp in each), key=lambda stamp: stamp or 0))
         for (number, x), each in groupby(rows, key=lambda row: row[:2])
@@ -130,7 +131,7 @@ def lose_each(running: Served, stop: threading.Event) -> None:
         running.kill(service)
 
 
-@pytest.mark.parametrize("packing", ["together", APART])
+@pytest.mark.parametrize("packing", [long_only("together"), APART])
 def test_every_row_is_answered_about_one_state_of_a_topic(cluster: LocalCluster, tmp_path: Path, packing: str) -> None:
     name = f"topic-{len(packing)}"
     text, stop = QUERY.format(name=name, source="topic: tiers, refresh: 100 ms"), threading.Event()
@@ -170,7 +171,7 @@ def session() -> Iterator[SparkSession]:
 
 
 def read_whole_version(running: Served, feed: Feed) -> None:
-    """Send rows until one is answered about the table as it is now."""
+    """Send rows until one is answered about the current table."""
     number, every = ROWS, 11
     while of_state(feed.states[-1], every) != answers_of(running.output.rows)[-1][2]:
         row = orjson.dumps({"id": number, "x": every})
@@ -180,7 +181,7 @@ def read_whole_version(running: Served, feed: Feed) -> None:
 
 
 def copied(bootstrap: str, results: str, to: str, changed: Callable[[pa.Table], pa.Table | None]) -> None:
-    """Copy a results topic; the last of its records that `changed` makes another one of is that."""
+    """Copy a results topic; the last record that `changed` changes is replaced by the changed one."""
     log = KafkaLog(KafkaConfig(bootstrap))
     log.create_topics({to: 1})
     log.close()
@@ -195,8 +196,7 @@ def copied(bootstrap: str, results: str, to: str, changed: Callable[[pa.Table], 
 
 
 def committed(bootstrap: str, topic: str) -> list[Message]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed"})
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer = committed_reader(bootstrap, topic)
     end, found = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE_S)[1], []
     while consumer.position([TopicPartition(topic, 0)])[0].offset < end:
         found += [message for message in consumer.consume(1_000, 1.0) if message.error() is None]
@@ -205,7 +205,7 @@ def committed(bootstrap: str, topic: str) -> list[Message]:
 
 
 def stale(feed: Feed, table: pa.Table) -> pa.Table | None:
-    """A result of which a row is answered about a version before the right one, by one key."""
+    """A result with one row that is answered about an earlier version, by one key."""
     rows = table.to_pylist()
     for row in rows:
         if row["stamp"] is not None:
@@ -218,7 +218,7 @@ def stale(feed: Feed, table: pa.Table) -> pa.Table | None:
 
 
 def with_deleted(feed: Feed, table: pa.Table) -> pa.Table | None:
-    """A result of which the last row matches a key beside its others that was taken away long before."""
+    """A result whose last row also matches a key that was removed long before."""
     rows = table.to_pylist()
     if not rows or rows[-1]["x"] < 9:
         return None

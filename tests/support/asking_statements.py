@@ -1,78 +1,45 @@
-"""Statements whose left rows ask, drawn with their rows, and their answers by a plain nested loop and by DuckDB.
+"""Statements whose left rows ask, drawn with their rows, and their answers by DuckDB.
 
-The nested loop follows the definition: a pair counts if its conditions are true and the earlier row lies in the later
-one's window. DuckDB gets the same statement with the numbers of rows as columns and the windows written out. Neither
-shares anything with the product, nor with the other.
+DuckDB gets the same statement with the numbers of rows as columns and the windows as conditions: a pair counts if its
+conditions are true and the earlier row lies in the later one's window. No code is shared with the product.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from itertools import groupby
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
-import duckdb
 import pyarrow as pa
 
+from loadgen.window import window_begin, window_of
+from tests.support.by_duckdb import by_duckdb
+
 Row = dict[str, Any]
-Truth = bool | None
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("s", pa.string()), ("at", pa.timestamp("us"))]
 )
-COLUMNS = {"id": "long", "x": "long", "y": "long", "s": "string", "at": "timestamp"}
-MILLISECOND_US = 1_000
-
-
-def _and(*truths: Truth) -> Truth:
-    return False if False in truths else None if None in truths else True
-
-
-def _compared(sign: Callable[[Any, Any], bool], a: Any, b: Any) -> Truth:
-    return None if a is None or b is None else sign(a, b)
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition as text, and its truth for a left and a right row."""
-
-    sql: str
-    holds: Callable[[Row, Row], Truth]
 
 
 CONDITIONS = (
-    Condition("l.x < r.x", lambda a, b: _compared(int.__lt__, a["x"], b["x"])),
-    Condition(
-        "l.x <= r.x AND l.y >= r.y",
-        lambda a, b: _and(_compared(int.__le__, a["x"], b["x"]), _compared(int.__ge__, a["y"], b["y"])),
-    ),
-    Condition("ABS(l.x - r.x) <= 1", lambda a, b: _compared(lambda p, q: abs(p - q) <= 1, a["x"], b["x"])),
-    Condition(
-        "l.s = r.s AND l.x < r.x",
-        lambda a, b: _and(_compared(str.__eq__, a["s"], b["s"]), _compared(int.__lt__, a["x"], b["x"])),
-    ),
-    Condition("l.s = r.s", lambda a, b: _compared(str.__eq__, a["s"], b["s"])),
-    Condition(
-        "l.x <> r.x AND l.y < r.x AND l.y <= r.y",
-        lambda a, b: _and(
-            _compared(int.__ne__, a["x"], b["x"]),
-            _compared(int.__lt__, a["y"], b["x"]),
-            _compared(int.__le__, a["y"], b["y"]),
-        ),
-    ),
-    Condition(
-        "l.x <= r.x AND l.y + r.y > 2",
-        lambda a, b: _and(_compared(int.__le__, a["x"], b["x"]), _compared(lambda p, q: p + q > 2, a["y"], b["y"])),
-    ),
+    "l.x < r.x",
+    "l.x <= r.x AND l.y >= r.y",
+    "ABS(l.x - r.x) <= 1",
+    "l.s = r.s AND l.x < r.x",
+    "l.s = r.s",
+    "l.x <> r.x AND l.y < r.x AND l.y <= r.y",
+    "l.x <= r.x AND l.y + r.y > 2",
 )
 FILTERS: tuple[tuple[str, Callable[[Row], bool]], ...] = (
     ("", lambda _: True),
     ("y > 0", lambda row: row["y"] is not None and row["y"] > 0),
     ("s IS NOT NULL", lambda row: row["s"] is not None),
 )
-#: Kind of join, select list with `seq` first, clauses behind WHERE.
+#: Kind of join, select list with `seq` first, clauses after WHERE.
 FORMS = (
     ("", "l.seq AS n, r.seq AS p, l.id, r.s", ""),
     ("LEFT ", "l.seq AS n, r.seq AS p, l.s AS ls, r.s AS rs, coalesce(r.x, -1) AS x", ""),
@@ -87,11 +54,7 @@ FORMS = (
         "GROUP BY l",
     ),
     ("LEFT ", "l.seq AS n, MEDIAN_DISC AS m, QUANTILE_DISC(r.x, 0.25) AS q, l.x + MAX(r.y) AS g", "GROUP BY l"),
-    (
-        "",
-        "l.seq AS n, r.seq AS p",
-        "QUALIFY ROW_NUMBER() OVER (PARTITION BY l ORDER BY r.y DESC, r.seq) <= 2",
-    ),
+    ("", "l.seq AS n, r.seq AS p", "QUALIFY ROW_NUMBER() OVER (PARTITION BY l ORDER BY r.y DESC, r.seq) <= 2"),
     ("", "l.seq AS n, MIN(r.x) AS i, MAX(r.y) AS m", "GROUP BY l"),
     (
         "LEFT ",
@@ -104,17 +67,22 @@ FORMS = (
         "GROUP BY l",
     ),
     ("", "l.seq AS n, ARG_MIN(r.id, r.y * 1000 + r.seq) AS i, ARG_MAX(r.id, r.y * 1000 + r.seq) AS a", "GROUP BY l"),
+    (
+        "LEFT ",
+        "l.seq AS n, ROUND(STDDEV(r.x), 9) AS d, ROUND(STDDEV_POP(r.y - l.y) FILTER (WHERE r.x > 1), 9) AS e",
+        "GROUP BY l",
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class AskingStatement:
-    """A statement and its rows in their order, each with the number of its stream; `is_self`: whether there is one."""
+    """A statement and its rows in order, each with its stream's number; `is_self`: whether there is only one stream."""
 
     kind: str
     items: str
     clauses: str
-    condition: Condition
+    condition: str
     filters: tuple[tuple[str, Callable[[Row], bool]], tuple[str, Callable[[Row], bool]]]
     is_self: bool
     is_time: bool
@@ -123,18 +91,32 @@ class AskingStatement:
     at_close: bool
     rows: tuple[tuple[int, Row], ...]
 
+    schema: ClassVar = SCHEMA
+
     def sql(self) -> str:
         """The statement as the product reads it."""
         unit = " ms" if self.is_time else ""
         window = f"WINDOW AS (SLIDE INTERVAL '{self.slide}{unit}' ON '{self.length}{unit}')"
         emit = f"EMIT ON {'CLOSE' if self.at_close else 'ARRIVAL'}"
+        return self._joined(f"{self._where()} {self.clauses} {window} {emit}")
+
+    def _joined(self, rest: str) -> str:
         items = self.items.replace("MEDIAN_DISC", "MEDIAN(r.y)")
-        right = "a" if self.is_self else "b"
-        return f"SELECT {items} FROM a AS l {self.kind}JOIN {right} AS r {self._where()} {self.clauses} {window} {emit}"
+        return f"SELECT {items} FROM a AS l {self.kind}JOIN {self.names[-1]} AS r {rest}"
+
+    @property
+    def names(self) -> list[str]:
+        """The streams."""
+        return ["a"] if self.is_self else ["a", "b"]
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether event time orders the rows."""
+        return self.is_time or not self.is_self
 
     def _where(self) -> str:
         left, right = self.filters
-        on = self.condition.sql + (f" AND r.{right[0]}" if right[0] else "")
+        on = self.condition + (f" AND r.{right[0]}" if right[0] else "")
         return f"ON {on}" + (f" WHERE l.{left[0]}" if left[0] else "")
 
     # -- the rows of both sides, numbered
@@ -143,7 +125,7 @@ class AskingStatement:
         return (self.is_self or stream == side) and self.filters[side][1](row)
 
     def numbered(self) -> list[tuple[int, Row, bool, bool]]:
-        """Rows that pass a filter: number, row, whether it is a left and a right one."""
+        """Rows that pass a filter: number, row, whether it is a left row, whether it is a right row."""
         sides = [(row, self._is_of(0, stream, row), self._is_of(1, stream, row)) for stream, row in self.rows]
         return [(n, *each) for n, each in enumerate(each for each in sides if each[1] or each[2])]
 
@@ -151,124 +133,95 @@ class AskingStatement:
         rows = self.numbered()
         return [n for n, _, is_left, _ in rows if is_left], [n for n, _, _, is_right in rows if is_right]
 
-    def _begin(self, position: int) -> int:
-        return -(-position // self.slide) * self.slide - self.length
-
-    # -- the nested loop
-
-    def partners(self) -> Iterator[tuple[int, list[int]]]:
-        """Of each left row its number, and the numbers of its partners."""
-        rows = {n: row for n, row, _, _ in self.numbered()}
-        lefts, rights = self._members()
-        for left in lefts:
-            yield left, [right for right in rights if self._joins(rows, (lefts, rights), left, right)]
-
-    def _joins(self, rows: dict[int, Row], members: tuple[list[int], list[int]], left: int, right: int) -> bool:
-        if left == right or (right > left and not self.at_close):
-            return False
-        earlier, later = min(left, right), max(left, right)
-        same_side = members[0] if earlier == left else members[1]
-        if self.is_time:
-            inside = rows[earlier]["at"] >= self._begin(rows[later]["at"])
-        else:
-            inside = bisect_left(same_side, earlier) >= self._begin(bisect_left(same_side, later))
-        return inside and self.condition.holds(rows[left], rows[right]) is True
-
     # -- DuckDB
 
+    def of_closed(self) -> list[list[tuple[Any, ...]]]:
+        """The rows of DuckDB's answer for each left row that closes, in order."""
+        lefts, _ = self._members()
+        if self.at_close and not self.is_time:
+            lefts = lefts[: window_of(len(lefts), self.length, self.slide).start]
+        by_row = {number: list(rows) for number, rows in groupby(self.answer(), lambda row: row[0])}
+        return [by_row.get(number, []) for number in lefts]
+
     def answer(self) -> list[tuple[Any, ...]]:
-        """What DuckDB gives for the same statement over the numbered rows."""
-        db = duckdb.connect(config={"threads": 1})
-        left, right = self._tables()
-        db.register("lefts", left)
-        db.register("rights", right)
+        """DuckDB's answer to the same statement over the numbered rows."""
         where = self._where().replace("ON ", f"ON ({self._inside()}) AND ", 1)
-        if self.kind in ("SEMI ", "ANTI "):
-            return self._answer_by_count(db, where)
-        clauses = self.clauses.replace("GROUP BY l", f"GROUP BY {', '.join(f'l.{n}' for n in left.column_names)}")
-        items = self.items.replace("MEDIAN_DISC", "QUANTILE_DISC(r.y, 0.5)")
-        order = "ORDER BY n" + (", p" if " AS p" in items and "QUALIFY" not in clauses else "")
-        if "QUALIFY" in clauses:
-            order = "ORDER BY n, r.y DESC NULLS LAST, r.seq"
-        sql = f"SELECT {items} FROM lefts AS l {self.kind}JOIN rights AS r {where} {clauses} {order}"
-        return db.execute(sql).fetchall()
+        return duckdb_answer(self.kind, self.items, f"{where} {self.clauses}", *self._tables())
 
     def _inside(self) -> str:
-        """That the earlier row of a pair lies in the later one's window."""
-        later = "r.before_l" if not self.is_time else "r.at_ms"
-        place = "l.place" if not self.is_time else "l.at_ms"
-        as_earlier = f"r.seq < l.seq AND {'r.at_ms' if self.is_time else 'r.place'} >= l.begins"
-        as_later = f"r.seq > l.seq AND {place} >= {self._upward(later)}" if self.at_close else "false"
-        return f"({as_earlier}) OR ({as_later})"
+        """The condition that the earlier row of a pair lies in the later one's window."""
+        left_is_earlier, right_is_earlier = self._windows()
+        return f"({right_is_earlier}) OR ({left_is_earlier if self.at_close else 'false'})"
 
-    def _answer_by_count(self, db: duckdb.DuckDBPyConnection, where: str) -> list[tuple[Any, ...]]:
-        """SEMI and ANTI joins by the number of partners: DuckDB 2.0 leaves out pairs where `<>` is among conditions."""
-        grouped = ", ".join(item.partition(" AS ")[0] for item in self.items.split(", "))
-        bound = "> 0" if self.kind == "SEMI " else "= 0"
-        sql = f"SELECT {self.items} FROM lefts AS l LEFT JOIN rights AS r {where} GROUP BY {grouped}"
-        return db.execute(f"{sql} HAVING COUNT(r.seq) {bound} ORDER BY n").fetchall()
+    def _windows(self) -> tuple[str, str]:
+        """The conditions that the left, or the right, row is earlier and in the other's window."""
+        place = "at_ms" if self.is_time else "place"
+        return f"l.seq < r.seq AND l.{place} >= r.begins", f"r.seq < l.seq AND r.{place} >= l.begins"
 
-    def _upward(self, place: str) -> str:
-        return f"({place} + ((-{place}) % {self.slide} + {self.slide}) % {self.slide}) - {self.length}"
-
-    def _tables(self) -> tuple[pa.Table, pa.Table]:
-        """The rows of both sides, with their numbers, and the rows of the other side before each."""
-        lefts, rights = self._members()
-        rows = {n: row for n, row, _, _ in self.numbered()}
+    def _tables(self) -> list[pa.Table]:
+        """The rows of both sides, each with its numbers."""
+        sides, rows = self._members(), {n: row for n, row, _, _ in self.numbered()}
         found = []
-        for own, other in ((lefts, rights), (rights, lefts)):
-            found.append(
-                pa.Table.from_pylist(
-                    [
-                        {
-                            **{name: rows[n][name] for name in ("id", "x", "y", "s")},
-                            "seq": n,
-                            "place": place,
-                            "at_ms": rows[n]["at"],
-                            "before_l": bisect_left(other, n),
-                            "begins": self._begin(rows[n]["at"] if self.is_time else bisect_left(other, n)),
-                        }
-                        for place, n in enumerate(own)
-                    ],
-                    pa.schema(
-                        [*((SCHEMA.field(name)) for name in ("id", "x", "y", "s"))]
-                        + [(name, pa.int64()) for name in ("seq", "place", "at_ms", "before_l", "begins")]
-                    ),
-                )
-            )
-        return found[0], found[1]
+        for side, own in enumerate(sides):
+            numbers = [self._numbers(side, own, sides[1 - side], place, rows[n]) for place, n in enumerate(own)]
+            names = numbers[0] if numbers else self._numbers(side, [0], [], 0, {"at": 0})
+            schema = pa.schema([*self.schema, *((name, pa.int64()) for name in names)])
+            both = [_in_us(rows[each["seq"]]) | each for each in numbers]
+            found.append(pa.Table.from_pylist(both, schema))
+        return found
+
+    def _numbers(self, side: int, own: list[int], other: list[int], place: int, row: Row) -> dict[str, int]:
+        """A row's numbers; at `begins` its window over the other side begins.
+
+        own, other: the numbers of the rows of its side, and of the other; place: where it stands on its side
+        """
+        begins = window_begin(row["at"] if self.is_time else bisect_left(other, own[place]), self.length, self.slide)
+        return {"seq": own[place], "place": place, "at_ms": row["at"], "begins": begins}
 
 
 @dataclass(frozen=True, slots=True)
 class BoundStatement(AskingStatement):
-    """One whose left rows ask between bounds of event time: right time minus left time, in milliseconds.
+    """A statement whose left rows ask within bounds of right minus left event time, in milliseconds.
 
-    It doesn't say when they answer unless that is at arrival: on close is what SQL means, over all rows.
+    It names the time of answers only if that is at arrival; the default, on close, is SQL's meaning over all rows.
     """
 
     bounds: tuple[int, int] = (0, 0)
 
     def sql(self) -> str:
         """The statement as the product reads it."""
-        items = self.items.replace("MEDIAN_DISC", "MEDIAN(r.y)")
         lower, upper = (f"l.at {'-' if at < 0 else '+'} INTERVAL '{abs(at)} ms'" for at in self.bounds)
         where = self._where().replace("ON ", f"ON r.at BETWEEN {lower} AND {upper} AND ", 1)
         emit = "" if self.at_close else "EMIT ON ARRIVAL"
-        right = "a" if self.is_self else "b"
-        return f"SELECT {items} FROM a AS l {self.kind}JOIN {right} AS r {where} {self.clauses} {emit}"
+        return self._joined(f"{where} {self.clauses} {emit}")
 
     def _inside(self) -> str:
         order = "<>" if self.at_close else "<"
         return f"r.at_ms - l.at_ms BETWEEN {self.bounds[0]} AND {self.bounds[1]} AND r.seq {order} l.seq"
 
 
+def duckdb_answer(kind: str, items: str, rest: str, left: pa.Table, right: pa.Table) -> list[tuple[Any, ...]]:
+    """DuckDB's ordered answer to a join of numbered rows. rest: everything after the two sides."""
+    if kind in ("SEMI ", "ANTI "):  # by the number of partners: DuckDB 2.0 loses pairs if `<>` is a condition
+        grouped = ", ".join(item.partition(" AS ")[0] for item in items.split(", "))
+        counted = f"SELECT {items} FROM lefts AS l LEFT JOIN rights AS r {rest} GROUP BY {grouped}"
+        counted += f" HAVING COUNT(r.seq) {'> 0' if kind == 'SEMI ' else '= 0'} ORDER BY n"
+        return by_duckdb(counted, lefts=left, rights=right)
+    rest = rest.replace("GROUP BY l", f"GROUP BY {', '.join(f'l.{name}' for name in left.column_names)}")
+    items = items.replace("MEDIAN_DISC", "QUANTILE_DISC(r.y, 0.5)")
+    order = "n, p" if " AS p" in items else "n"
+    order = "n, r.y DESC NULLS LAST, r.seq" if "QUALIFY" in rest else order
+    sql = f"SELECT {items} FROM lefts AS l {kind}JOIN rights AS r {rest} ORDER BY {order}"
+    return by_duckdb(sql, lefts=left, rights=right)
+
+
 def draw_bound(seed: int) -> BoundStatement:
-    """The statement of a seed that has bounds for a window."""
+    """A seed's statement with bounds in place of a window."""
     drawn, rng = draw(seed), Random(f"bounds {seed}")
     bounds = sorted((rng.choice((-20, -3, -1, 0)), rng.choice((-2, -1, 0, 0, 1, 5, 20))))
     asks = bool(drawn.kind or drawn.clauses)
     found = {each.name: getattr(drawn, each.name) for each in fields(drawn)} | {"is_time": True}
-    if not asks:  # pairs that nobody asks about come at arrival
+    if not asks:  # pairs about which no row asks come at arrival
         found["kind"] = "LEFT "
     return BoundStatement(**found, bounds=(bounds[0], bounds[1]))
 
@@ -296,7 +249,7 @@ def draw(seed: int) -> AskingStatement:
 
 
 def drawn_rows(rng: Random, *, is_self: bool) -> list[tuple[int, Row]]:
-    """Rows in their order, each with the number of its stream."""
+    """Rows in order, each with the number of its stream."""
     domain, nulls, time = rng.choice((2, 4, 9)), rng.choice((0, 0, 0.2)), 0
     rows = []
     for number in range(rng.choice((0, 5, 40, 150))):
@@ -310,4 +263,8 @@ def drawn_rows(rng: Random, *, is_self: bool) -> list[tuple[int, Row]]:
 
 def table_of(rows: Sequence[Row]) -> pa.RecordBatch:
     """Rows as the product reads them."""
-    return pa.RecordBatch.from_pylist([{**row, "at": row["at"] * MILLISECOND_US} for row in rows], schema=SCHEMA)
+    return pa.RecordBatch.from_pylist([*map(_in_us, rows)], schema=SCHEMA)
+
+
+def _in_us(row: Row) -> Row:
+    return {**row, "at": row["at"] * 1_000}

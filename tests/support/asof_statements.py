@@ -1,8 +1,8 @@
-"""ASOF joins, drawn with their rows and in the ways in which they are written, and their answers by DuckDB.
+"""ASOF joins in all their notations, drawn with their rows, and their answers by DuckDB.
 
-DuckDB is asked for what the words mean: all pairs that satisfy the conditions of ON and the tolerance, of each left row
-the first by the distance, and WHERE behind that. Where a statement is one that DuckDB's own ASOF JOIN takes, that is
-asked as well, for the value that is nearest: which of equal rows it takes is left open there.
+DuckDB evaluates the definition: all pairs that satisfy ON and the tolerance, then each left row's nearest pair, then
+WHERE. If DuckDB's own ASOF JOIN takes the statement, it also gives the nearest value; its choice among equal rows is
+undefined.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
-SCHEMA = pa.schema(
-    [("id", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("s", pa.string()), ("at", pa.timestamp("us"))]
-)
-MILLISECOND_US = 1_000
-#: Signs between left and right, with whether the greatest right value is nearest.
+from tests.support.asking_statements import table_of
+from tests.support.by_duckdb import by_duckdb
+
+#: Signs between left and right, and whether the greatest right value is nearest.
 SIGNS = {">=": True, ">": True, "<=": False, "<": False}
 WHERES = (
     "",
@@ -35,10 +33,10 @@ WHERES = (
 
 @dataclass(frozen=True, slots=True)
 class AsofStatement:
-    """A statement, its rows, and what it means.
+    """A statement, its rows, and its meaning.
 
-    on: conditions that choose pairs; key: by what the nearest is the first, with its order; ties: of equal ones
-    plain: the inequality alone, where DuckDB's ASOF JOIN takes the statement
+    on: conditions that choose pairs; key: the order in which the nearest comes first; ties: the order of equal ones
+    plain: the inequality alone, if DuckDB's ASOF JOIN takes the statement
     """
 
     sql: str
@@ -52,7 +50,7 @@ class AsofStatement:
     plain: str | None = None
 
     def answer(self) -> list[tuple[Any, ...]]:
-        """The numbers of left and right rows that are results."""
+        """The numbers of the left and right rows of results."""
         kind = "LEFT JOIN" if self.is_left else "JOIN"
         return self._asked(f"""
             SELECT l.seq, r.seq FROM lefts AS l {kind} (
@@ -63,17 +61,16 @@ class AsofStatement:
             WHERE {self.where or "true"} ORDER BY l.seq""")
 
     def answer_of_asof(self) -> list[tuple[Any, ...]] | None:
-        """By left row the nearest value, as DuckDB's ASOF JOIN has it."""
+        """The nearest value by left row, from DuckDB's ASOF JOIN."""
         if self.plain is None:
             return None
         kind = "ASOF LEFT JOIN" if self.is_left else "ASOF JOIN"
         return self._asked(f"SELECT l.seq, r.x FROM lefts AS l {kind} rights AS r ON {self.plain} ORDER BY l.seq")
 
     def _asked(self, sql: str) -> list[tuple[Any, ...]]:
-        db = duckdb.connect(config={"threads": 1})
-        for name, table in (("lefts", self.lefts), ("rights", self.rights)):
-            db.register(name, table.append_column("seq", pa.array(range(table.num_rows), pa.int64())))
-        return db.execute(sql).fetchall()
+        sides = {"lefts": self.lefts, "rights": self.rights}
+        numbers = {name: pa.array(range(len(each)), pa.int64()) for name, each in sides.items()}
+        return by_duckdb(sql, **{name: each.append_column("seq", numbers[name]) for name, each in sides.items()})
 
 
 def draw(seed: int) -> AsofStatement:
@@ -115,7 +112,7 @@ def _bare(rng: Random, column: str, _distance: str) -> tuple[str, tuple[str, ...
 
 
 def _ranged(rng: Random, column: str, distance: str) -> tuple[str, tuple[str, ...], str]:
-    """The tolerance before or behind the condition that says what is nearest, or both as BETWEEN."""
+    """The tolerance before or after the condition that defines the nearest row, or both as BETWEEN."""
     is_from_above = rng.random() < 0.5
     near, far = ("<=", ">=") if is_from_above else (">=", "<=")
     end = f"l.{column} {'-' if is_from_above else '+'} {distance}"
@@ -127,7 +124,7 @@ def _ranged(rng: Random, column: str, distance: str) -> tuple[str, tuple[str, ..
 
 
 def _matched(rng: Random, column: str, distance: str) -> tuple[str, tuple[str, ...], str]:
-    """MATCH_CONDITION beside a further inequality, which chooses among which rows."""
+    """MATCH_CONDITION beside a further inequality, which restricts the candidates."""
     sign, also = rng.choice(list(SIGNS)), rng.choice(("l.y <= r.y", "l.y >= r.y", "l.y <> r.y"))
     nearest = rng.choice((f"l.{column} {sign} r.{column}", _turned(column, sign)))
     bounds = f"r.{column} BETWEEN l.{column} - {distance} AND l.{column} + {distance}"
@@ -172,11 +169,11 @@ def _turned(column: str, sign: str) -> str:
 
 
 def _table(rng: Random, size: int) -> pa.Table:
-    """Rows in the order of their times, with few values and NULLs."""
+    """Rows in time order, with few values and NULLs."""
     at, rows = 0, []
     for number in range(size):
         at += rng.choice((0, 0, 1, 2, 5))
         x, y, s = (None if rng.random() < 0.1 else rng.randrange(each) for each in (8, 4, 2))
-        row = {"id": number, "x": x, "y": y, "s": None if s is None else "ab"[s], "at": at * MILLISECOND_US}
+        row = {"id": number, "x": x, "y": y, "s": None if s is None else "ab"[s], "at": at}
         rows.append(row)
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
+    return pa.Table.from_batches([table_of(rows)])

@@ -1,4 +1,4 @@
-"""Headless Chromium, as people see pages."""
+"""Pages in headless Chromium, as people see them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Cases that users report: input, statement, and the right answer or the refusal's words, one YAML file each.
 
-`tests/cases/README.md` says what a file may hold. Values are compared by what they are: 1 and 1.0 are one number, and
-`2024-03-01T10:00:00Z` is a moment however its zone is written; a moment without a zone is another value.
+`.github/CONTRIBUTING.md` describes the files. Equal values in different notations are the same: 1 and 1.0, or
+`2024-03-01T10:00:00Z` with its zone in another form; a moment without a zone is another value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DECIMAL = re.compile(r"decimal(128|256)?\((\d+), *(-?\d+)\)")
 _ZONED = re.compile(r"timestamp\[(\w+), *(?:tz=)?([^\]]+)\]")
 _QUOTED = re.compile(r"'([^'\n]+\.[a-z.]+)'")
 _TABLE = re.compile(r"TABLE\('([^'\n]+)'\)")
-#: Ends the name of a table that is a stream as well.
+#: The suffix of a table's name if the same file is also a stream.
 _ALL = "_all"
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?")
 _KNOWN = {
@@ -58,9 +58,9 @@ class WayOut:
 class Case:
     """One case.
 
-    statements: all of them mean the same; answer: the rows in order, None where the case only says what is refused
-    rejected: refused rows by reason; refused: words of the refusal, none where there is an answer at once
-    noted: words that are said beside the answer; query: options of a query file; doors: by name, see the tests
+    statements: equivalent statements; answer: the rows in order, None if the case only states a refusal rejected:
+    refused rows by reason; refused: words of the refusal, empty if there is an answer at once
+    noted: words of notes beside the answer; query: options of a query file; doors: by name, see the tests
     """
 
     name: str
@@ -77,7 +77,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """All of them, by name."""
+    """All cases, by name."""
     for path in sorted(FOLDER.rglob("*.yaml")):
         yield read_case(path)
 
@@ -109,7 +109,7 @@ def _texts(said: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def write_inputs(case: Case, folder: Path) -> None:
-    """The case's files, by the names that its statement has."""
+    """Write the case's files, by their names in its statement."""
     for name, content in case.inputs.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,12 +133,10 @@ def _write_table(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def table_of(content: Mapping[str, Any]) -> pa.Table:
-    """The rows of an input that says its columns."""
+    """The rows of an input that lists its columns."""
     types = {name: arrow_type(str(text)) for name, text in content["columns"].items()}
     rows = list(zip(*content["rows"], strict=True)) if content["rows"] else [[] for _ in types]
-    return pa.table(
-        {name: _array(values, kind) for (name, kind), values in zip(types.items(), rows, strict=True)},
-    )
+    return pa.table({name: _array(values, kind) for (name, kind), values in zip(types.items(), rows, strict=True)})
 
 
 def arrow_type(text: str) -> pa.DataType:
@@ -160,7 +158,7 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array[Any]:
 
 
 def names_of(case: Case) -> dict[str, str]:
-    """The inputs by their names as streams, tables or frames, which are those of the files without their endings."""
+    """The inputs by their names as streams, tables or frames: file names without endings."""
     return {re.sub(r"\W", "_", Path(file).stem): file for file in case.inputs}
 
 
@@ -173,8 +171,8 @@ def with_names(case: Case, statement: str) -> str:
 def query_text(case: Case, statement: str, name: str) -> str:
     """The statement as a query file, whose schemas are those of the files in the current folder.
 
-    A stream's one timestamp is its event time where the case says no other; a file that is a stream and a table has
-    a name more, as a table.
+    A stream's only timestamp is its event time, unless the case names another. A file that is both a stream and a table
+    has a second name, as a table.
     """
     tables, plain = set(_TABLE.findall(statement)), set(_QUOTED.findall(_TABLE.sub("", statement)))
     sides: dict[str, dict[str, Any]] = {"streams": {}, "tables": {}}
@@ -198,7 +196,7 @@ def query_text(case: Case, statement: str, name: str) -> str:
 
 
 def canonical(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
-    """Rows whose values are equal where they are the same."""
+    """Rows in a canonical form, in which same values are equal."""
     return [{name: _canonical(value) for name, value in row.items()} for row in rows]
 
 
@@ -220,7 +218,7 @@ def _moment(value: date) -> tuple[str, datetime]:
 
 
 def _as_json(value: Any) -> object:
-    """A value as JSON lines have it."""
+    """A value as in JSON lines."""
     if isinstance(value, time | timedelta):
         return str(value)
     if isinstance(value, bytes):

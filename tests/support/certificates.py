@@ -11,7 +11,7 @@ from spojoin.local.security import Certificates
 
 
 def make_certificates(folder: Path, *names: str) -> Certificates:
-    """Of a server with these names or addresses."""
+    """Certificates of a server with these names or addresses."""
     authority = trustme.CA()
     server = authority.issue_cert(*names)
     files = Certificates(*(folder / name for name in ("ca.pem", "server.key", "server.crt", "server.pem")))
@@ -24,6 +24,6 @@ def make_certificates(folder: Path, *names: str) -> Certificates:
 
 
 def as_pkcs8(pem: bytes) -> bytes:
-    """A key in the one form that Java reads."""
+    """A key in PKCS #8, the only form that Java reads."""
     key = forms.load_pem_private_key(pem, password=None)
     return key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())

@@ -1,4 +1,4 @@
-"""A query and its changed version on the real broker: rows, results, the log's order, and what nested loops answer."""
+"""A query and its changed version on the real broker: rows, results, the log's order, and nested loops' answers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import orjson
 import pyarrow as pa
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from spojoin.local.cluster import LocalCluster
 from spojoin.local.services import Deployment, services_of
@@ -25,8 +26,9 @@ from spojoin.protocol.topology import HEARTBEAT, SHARED, Topic, input_topic, top
 from spojoin.query.load import load_query
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Frame
-from tests.support.readings import digest
-from tests.support.served import PATIENCE_S, SIZES
+from tests.support.nested_loop import counts, pairs
+from tests.support.readings import digest, joins, reading
+from tests.support.served import PATIENCE_S, SIZES, committed_reader
 
 PARTITIONS = 3
 DOMAIN = 40
@@ -57,16 +59,8 @@ NEW = (
 # -- rows: a row's number determines everything in it
 
 
-def draw(number: np.ndarray) -> np.ndarray:
-    return number * 7919 % DOMAIN / 4
-
-
-def cooling(number: np.ndarray) -> np.ndarray:
-    return number * 104729 % 37
-
-
 class Feed:
-    """Sends rows in ascending event time to the partitions in turn, until stopped."""
+    """Sends rows in ascending event time to alternating partitions, until stopped."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
@@ -89,8 +83,7 @@ class Feed:
         return 1_700_000_000_000 + number // 5
 
     def _send(self, number: int) -> None:
-        one = np.array([number])
-        row = {"draw": float(draw(one)[0]), "cooling": int(cooling(one)[0]), "at": self._at(number)}
+        row = reading(number, DOMAIN) | {"at": self._at(number)}
         partition = number * 31 % 7 % PARTITIONS
         self._producer.produce(self._topic, orjson.dumps({**row, "id": number}), partition=partition)
 
@@ -99,13 +92,10 @@ class Feed:
 
 
 class Results:
-    """All results; each begins where the last one ended."""
+    """All results; each continues where the last one ended."""
 
     def __init__(self, bootstrap: str, query: str) -> None:
-        self._consumer = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed"}
-        )
-        self._consumer.assign([TopicPartition(topic_name(query, Topic.RESULTS), 0, 0)])
+        self._consumer = committed_reader(bootstrap, topic_name(query, Topic.RESULTS))
         self._next = (1, 0, 0)
         self.tables: dict[int, list[pa.Table]] = {1: [], 2: []}
         self.answered = {1: 0, 2: 0}
@@ -171,25 +161,16 @@ class Order:
 
 def old_counts(numbers: list[int]) -> Iterator[tuple[int, ...]]:
     rows = np.array(numbers)
-    x, y = draw(rows), cooling(rows)
-    for seq in range(len(rows)):
-        window = slice(max(0, -(-seq // OLD_SLIDE) * OLD_SLIDE - OLD_WINDOW), seq)
-        as_left = (x[seq] < x[window]) & (y[seq] >= y[window])
-        as_right = (x[window] < x[seq]) & (y[window] >= y[seq])
-        yield seq, int(rows[seq]), int(as_left.sum()), int(as_right.sum())
+    for seq, *found in counts([*reading(rows, DOMAIN).values()], joins, OLD_WINDOW, OLD_SLIDE):
+        yield seq, numbers[seq], *found
 
 
 def new_pairs(order: Order) -> Iterator[tuple[int, ...]]:
     rows = np.array(order.numbers)
-    x, y = draw(rows), cooling(rows)
-    for at in np.flatnonzero(~np.array(order.silent)):
-        window = np.arange(max(0, at - NEW_WINDOW), at)
-        alike = y[window] == y[at]
-        pairs = [(int(at), int(w)) for w in window[alike & (x[at] < x[window])]]
-        pairs += [(int(w), int(at)) for w in window[alike & (x[window] < x[at])]]
-        for left, right in sorted(pairs):
-            seqs = (order.first + n for n in (int(at), left, right))
-            yield *seqs, int(rows[left]), int(rows[right])
+    answering = np.flatnonzero(~np.array(order.silent)).tolist()
+    with_equal = partial(joins, compare=np.equal)
+    for found in pairs([*reading(rows, DOMAIN).values()], with_equal, NEW_WINDOW, NEW_SLIDE, answering):
+        yield *(order.first + n for n in found), *(order.numbers[n] for n in found[1:])
 
 
 # -- the stage
@@ -214,10 +195,7 @@ class Stage:
         return path
 
     def services(self, path: Path, **extra: str) -> list[Service]:
-        settings = {
-            **SIZES,
-            "input_topics": orjson.dumps({"readings": self.topic}).decode(),
-        }
+        settings = {**SIZES, "input_topics": orjson.dumps({"readings": self.topic}).decode()}
         bootstrap, redis = self.cluster.broker.bootstrap, self.cluster.redis.url
         return services_of(Deployment(load_query(path), path, bootstrap, redis, 2, settings | extra))
 
@@ -270,7 +248,7 @@ def check(results: Results, rows: Order, total: int, order: str) -> None:
 
 
 def refused_up(cluster: LocalCluster, query_file: Path) -> str:
-    """What `up` says, in one line, about a changed query without permission to replace the served one."""
+    """The one line that `up` prints for a changed query without permission to replace the served one."""
     servers = ["--bootstrap", cluster.broker.bootstrap, "--redis", cluster.redis.url]
     command = [sys.executable, "-m", "spojoin.cli.main", "up", str(query_file), *servers]
     up = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

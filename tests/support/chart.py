@@ -1,4 +1,4 @@
-"""The chart as Helm renders it, and what tests look for in it."""
+"""The chart as Helm renders it, and helpers to find objects in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHART = Path(__file__).parents[2] / "helm/spojoin"
 EXAMPLES = ("demo", "operators", "production")
 HELM = Path(sys.executable).parent / "helm"
 RELEASE, NAMESPACE, FULLNAME = "demo", "joins", "demo-spojoin"
-#: The one set of dashboards of a namespace.
+#: The only set of dashboards of a namespace.
 DASHBOARDS = "spojoin-dashboards"
 #: API versions of the operators that a cluster may have.
 OPERATED = (
@@ -63,7 +63,7 @@ def manifests(example: str, *settings: str) -> list[Manifest]:
 
 
 def notes(folder: Path, *options: object, versions: Sequence[str] = OPERATED) -> tuple[str, list[Manifest]]:
-    """What an install says, and its objects. Only an install shows NOTES.txt, so a copy of the chart wraps it."""
+    """An install's output and objects. Only an install shows NOTES.txt, so a copy of the chart wraps it."""
     chart = shutil.copytree(CHART, folder / "spojoin")
     wrapped = """kind: ConfigMap\nnotes: {{ include (print $.Template.BasePath "/NOTES.txt") . | quote }}\n"""
     (chart / "templates" / "wrapped.yaml").write_text(wrapped)
@@ -117,7 +117,7 @@ def _value(entry: Manifest) -> str:
 
 
 def pods(documents: Iterable[Manifest]) -> dict[str, Pod]:
-    """Everything that makes pods, by component; of mutable joiners, which have one each, the first."""
+    """All objects that make pods, by component; of mutable joiners, which have one each, the first."""
     by_component: dict[str, Pod] = {}
     for pod in _pods(documents):
         assert pod.component not in by_component or "joiner" in pod.labels, "two of a component"

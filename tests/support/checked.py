@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+
+from loadgen.check.pair_rows import select_schema
+from spojoin.model import Query
 
 INPUT = "partition int, offset long, value binary"
 TOPIC = "partition int, offset long, key binary, value binary"
@@ -25,6 +28,14 @@ def as_message(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=5)
     return bytes(sink.getvalue().to_pybytes())
+
+
+def answer_table(query: Query, rows: Sequence[tuple[object, ...]]) -> pa.Table:
+    """Answers with the types of the query's select list."""
+    schema = select_schema(query)
+    columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def answer_headers(frame: int, answers: int) -> list[dict[str, object]]:

@@ -10,7 +10,7 @@ from spojoin.roles.controller.cluster import ClusterUnavailable, Event, LeavingP
 
 
 class FakeCluster:
-    """Workers that become ready when a test says so."""
+    """Workers that become ready at a test's request."""
 
     def __init__(self, replicas: int) -> None:
         self.replicas = self.ready = replicas
@@ -46,7 +46,7 @@ class FakeCluster:
 
 
 class StopWhen(threading.Event):
-    """A stop event that is set once `done` is true; time passes while it waits."""
+    """A stop event that is set when `done` is true; time passes while it waits."""
 
     def __init__(self, done: Callable[[], bool], clock: ManualClock) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A query over a history in blocks and shares of drawn sizes, as tasks of Spark answer it, in this process."""
+"""Answers a query over a history in drawn blocks and shares, as Spark's tasks do, but in this process."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,9 +7,9 @@ from random import Random
 import pyarrow as pa
 
 from spojoin.model import Query
-from spojoin.spark.counting import RowCounter, blocks_of
+from spojoin.spark.gather import RowCounter, blocks_of
 from spojoin.spark.shares import Division, ShareLimits
-from spojoin.spark.task import ShareWork, answered
+from spojoin.spark.task import ShareWork, answer_share
 
 #: A row's input, and its position there.
 Place = tuple[int, int]
@@ -28,7 +28,7 @@ def divided(
     limits = ShareLimits(rng.choice((1, 7, 40)), rng.random() < 0.3, 1 << 60, 0)
     found: list[pa.RecordBatch] = []
     for share in Division(query, known, limits).shares():
-        found += answered(query, ShareWork.of(known, share), rows[share.first : share.last])
+        found += answer_share(query, ShareWork.of(known, share), rows[share.first : share.last])
     return found
 
 

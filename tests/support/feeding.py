@@ -10,7 +10,7 @@ import pyarrow as pa
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog
 from spojoin.protocol.machine import START, Action
-from spojoin.runtime.inputs import InputFeed
+from spojoin.runtime.feeds import InputFeed
 from spojoin.telemetry.metrics import Metrics
 from spojoin.wire.records import Rows, SourceState
 from tests.support.runtime_world import FakeMachine
@@ -69,4 +69,4 @@ class Feeding:
     def turn(self) -> None:
         self.feed.refresh()
         self.feed.intake.fill(0)
-        list(self.feed.feed())
+        list(self.feed.give_rows())

@@ -1,4 +1,4 @@
-"""Frames and logs of frames: a test gives the fields that it is about; the rest is derived or empty."""
+"""Frames and logs of frames: a test gives the relevant fields; the rest is derived or empty."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def make_slice(codes: Sequence[Sequence[int] | np.ndarray], first_index: int = 0
 
 
 def make_frame(slices: Sequence[StreamSlice] = (), **fields: object) -> Frame:
-    """A frame of these slices, by default the first of its log and built on the links that a log of `log_of` has."""
+    """A frame of these slices, by default the first of its log, with the links of a log of `log_of`."""
     count = fields.get("count", sum(map(len, slices)))
     previous_link = fields.get("previous_link", fields.get("frame_id", 0))
     defaults = {
@@ -94,7 +94,7 @@ def log_of_frames() -> list[Frame | Barrier]:
 
 
 def make_closing(answers: int) -> Closing:
-    """So many left rows that get their answer, none of which searches."""
+    """A Closing in which `answers` left rows get their answer and none searches."""
     none = np.empty(0, np.int64)
     nothing = none.astype(np.uint16), none.astype(np.uint32)
     return Closing(0, np.arange(answers), *nothing, codes=(none,), lower=none, own=None, reached=0)

@@ -1,9 +1,9 @@
-"""Draw statements, spoil two of three, and hold the product's answers against the oracle's.
+"""Draw statements, corrupt two of three, and compare the product's answers with the oracle's.
 
     python -m tests.support.fuzz_statements --seed 1 --count 100000
 
-prints every finding with its seed; the exit status is 1 if there is one. A seed alone makes its case again, whatever
-the range that it was found in: `--seed N --count 1 --show`.
+prints every finding with its seed; the exit status is 1 if there is one. A seed alone reproduces its case, regardless
+of the range: `--seed N --count 1 --show`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tests.support.statement_streams import by_join, by_roles
 from tests.support.statement_tables import DrawnTable, draw_tables
 from tests.support.statement_verdict import Answer, Finding, Verdict, by_sql, judged
 
-#: Statements over the same tables: reading them takes longer than a statement.
+#: How many statements share tables, since reading these takes longer than a statement.
 _SHARED = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A seed's statement, and whether its text was spoilt."""
+    """A seed's statement, and whether its text was corrupted."""
 
     seed: int
     statement: DrawnStatement
@@ -40,7 +40,7 @@ class Case:
 
 
 def case(seed: int) -> Case:
-    """The statement of a seed: every third as the grammar gives it, the others spoilt."""
+    """The statement of a seed: every third one as the grammar gives it, the others corrupted."""
     rng = Random(f"statement {seed}")
     tables = _tables(seed // _SHARED)
     statement = draw_statement(rng, tables)
@@ -50,7 +50,7 @@ def case(seed: int) -> Case:
 
 
 def verdict(seed: int) -> Verdict:
-    """What the product makes of a seed's statement: by `spojoin.sql`, as a query file, or by the services' machines."""
+    """The verdict on a seed's statement, run by `spojoin.sql`, as a query file, or by the services' machines."""
     drawn = case(seed)
     time_columns = tuple(sorted(drawn.statement.time.items()))
     return judged(drawn.statement, _oracle(seed // _SHARED, time_columns), not drawn.is_spoilt, _answer(seed))
@@ -72,7 +72,7 @@ def _oracle(number: int, time_columns: tuple[tuple[str, str], ...]) -> Statement
 
 
 def smallest(seed: int) -> DrawnStatement:
-    """The seed's statement made small, its finding kept."""
+    """The seed's statement, made as small as its finding allows."""
     drawn, first = case(seed), verdict(seed).finding
     assert first is not None
     answer = _answer(seed)
@@ -86,14 +86,14 @@ def smallest(seed: int) -> DrawnStatement:
 
 
 def _signature(finding: Finding) -> str:
-    """What stays of a finding while its statement is made smaller."""
+    """The part of a finding that must stay while its statement is made smaller."""
     if finding.kind == "crash":
         return finding.text.rstrip().rpartition("\n")[2].split("'")[0]
     return re.sub(r"'[^']*'|\d+", "", finding.text) if finding.kind == "refused" else finding.kind
 
 
 def findings(seeds: range, counts: Counter[str]) -> Iterator[tuple[int, Verdict]]:
-    """The cases with something wrong; `counts` takes all outcomes."""
+    """The cases with a finding; `counts` counts all outcomes."""
     for seed in seeds:
         found = verdict(seed)
         counts[found.outcome if found.finding is None else f"finding: {found.finding.kind}"] += 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spojoin.published.layouts.layout import Layout
+from loadgen.papers.layouts.layout import Layout
 from spojoin.wire.records import Frame
 from tests.support.frames import make_frame, make_slice
 

@@ -1,4 +1,4 @@
-"""Messages of input topics by themselves."""
+"""Messages of input topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random stored tuples and probes for a method's side, and what a plain loop finds in them."""
+"""Random stored tuples and probes for a method's side, and a plain loop's findings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import dataclasses
 import numpy as np
 from hypothesis import strategies as st
 
-from spojoin.published.methods.side import Check, Found, Searches, SideSpec
+from loadgen.papers.methods.side import Check, Found, Searches, SideSpec
+from loadgen.window import window_begin
+from spojoin.windows import RowWindow
 
 
 @dataclasses.dataclass
@@ -36,11 +38,11 @@ def cases(draw):
     )
     length, slide = draw(st.sampled_from([(1, 1), (4, 2), (16, 4), (30, 30), (200, 50)]))
     upper = np.array(sorted(draw(st.lists(st.integers(0, n), max_size=60))), np.int64)
-    lower = np.maximum(-(-upper // slide) * slide - length, 0)
+    lower = np.maximum(window_begin(upper, length, slide), 0)
     ends = st.integers(-52, 4) | st.sampled_from([np.iinfo(np.int64).min, np.iinfo(np.int64).max])
     probes = [tuple(_bounds(draw, tests, len(upper), ends)) for tests in directions]
     cuts = sorted(draw(st.lists(st.integers(0, n), max_size=6)))
-    spec = SideSpec(columns, directions, False, length, slide, draw(st.booleans()))
+    spec = SideSpec(columns, directions, RowWindow(length, slide), draw(st.booleans()))
     return Case(spec, codes.reshape(columns, n).astype(np.int64), probes, np.minimum(lower, upper), upper, cuts)
 
 
@@ -68,7 +70,7 @@ def looped(case, direction, probe):
 
 
 def expected(case):
-    """By direction and probe: the partners, or their number where no lists are requested."""
+    """By direction and probe, the partners, or their number if no lists are requested."""
     found = [
         [looped(case, direction, i) for i in range(len(case.upper))] for direction in range(len(case.spec.directions))
     ]

@@ -1,25 +1,25 @@
-"""A stand-in for all roles behind the router: one that answers every frame by the oracle itself."""
+"""A stand-in for all roles after the router, which answers every frame by the oracle."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
+from loadgen.simulate.oracle import nested_loop
+from loadgen.simulate.process import MachineMakers
+from loadgen.simulate.verdict import expected_rows, rows_in
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import Emit, Machine
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.simulate.makers import MachineMakers
-from spojoin.simulate.oracle import nested_loop
-from spojoin.simulate.verdict import expected_rows, rows_in
 from spojoin.wire.records import Barrier, Frame, Result
 
 
 class Silent(Machine):
-    """Reads everything, says nothing."""
+    """Reads everything and emits nothing."""
 
 
 class OracleSink(Silent):
-    """Emits a frame's results, two positions a record."""
+    """Emits a frame's results, two positions per record."""
 
     def __init__(self, scenario, result_position):
         self._scenario = scenario
@@ -48,7 +48,7 @@ class OracleSink(Silent):
 
 
 def wiring(scenario, sink=OracleSink, router=RouterMachine) -> MachineMakers:
-    """The real router, and the oracle as the rest."""
+    """The real router, and the oracle for all other roles."""
     return MachineMakers(
         router=router,
         mutable=lambda *_: Silent(),

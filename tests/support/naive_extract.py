@@ -22,13 +22,13 @@ TICKS = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
 
 
 class No(Exception):
-    """This value is refused for this reason."""
+    """A value is refused for a reason."""
 
 
 def naive_extract(stream: Stream, rows: list[dict], needs_time: bool):
     """Returns (kept rows, codes by row, times by row, refused (row, reason)).
 
-    A code is None where the value is NULL, or a NaN that makes a band untrue.
+    A code is None if the value is NULL, or a NaN in a band.
     """
     kept, codes, times, refused = [], [], [], []
     for number, row in enumerate(rows):
@@ -81,7 +81,7 @@ def double_code(value: float) -> int:
     if value == 0:
         return 0
     if math.isnan(value):
-        return 0x7FF8 << 48  # the quiet NaN, whatever its sign and bits
+        return 0x7FF8 << 48  # the quiet NaN, regardless of its sign and bits
     return bits if bits < 2**63 else 2**63 - 1 - bits
 
 
@@ -156,7 +156,7 @@ def plain_double(value) -> float:
 
 
 def given(value):
-    """The value, stripped if it is text; a missing value has a reason of its own."""
+    """The value, stripped if it is text; a missing value has its own reason."""
     value = value.strip() if isinstance(value, str) else value
     if isinstance(value, bool) or (isinstance(value, str) and not value.isascii()):
         raise No("type")

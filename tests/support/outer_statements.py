@@ -1,4 +1,4 @@
-"""Drawn SQL around drawn joins, over finite tables: what DuckDB answers is what spojoin must."""
+"""Drawn SQL around drawn joins, over finite tables; spojoin must give DuckDB's answer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def joined(draw: random.Random) -> tuple[str, bool]:
 
 
 def statement(draw: random.Random) -> str:
-    """A statement whose rows are in an order that is certain."""
+    """A statement whose rows have a unique order."""
     source, has_right = joined(draw)
     columns = [*_LEFT, *_RIGHT] if has_right else list(_LEFT)
     drawn = draw.choice([_grouped, _plain, _distinct, _numbered, _within, _united, _further, _counted])
@@ -133,5 +133,5 @@ def _limited(draw: random.Random) -> str:
 
 
 def as_duckdb(sql: str) -> str:
-    """The statement without what DuckDB hasn't got."""
+    """The statement without what DuckDB lacks."""
     return sql.replace("TABLE(SELECT", "(SELECT").replace("TABLE(b)", "b")

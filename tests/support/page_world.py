@@ -13,7 +13,7 @@ from spojoin.ports.shared_state import STATUS_TTL_S, key
 from spojoin.protocol.services import without_workers
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
 from spojoin.query.load import parse_query
-from spojoin.telemetry.expected import ServiceReport
+from spojoin.telemetry.expected_services import ServiceReport
 from spojoin.wire.records import Result
 from spojoin.wire.results import result_messages_json, result_to_message
 

@@ -1,6 +1,6 @@
-"""What the project's pages name, and whether it exists: links, paths, targets, commands, variables, values, classes.
+"""Checks that what pages name exists: links, paths, targets, commands, variables, values, classes.
 
-Each check yields sentences about what does not exist. Code is what stands between backticks or is indented by four.
+Each check yields sentences about what does not exist. Code is text between backticks or indented by four.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import yaml
 
 from loadgen.__main__ import app as loadgen_app
 from spojoin.cli.main import app as spojoin_app
-from spojoin.runtime.environment import OTHERS, PREFIX
-from spojoin.runtime.settings import Settings
+from spojoin.runtime.settings import ENV_PREFIX, OTHERS, Settings
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("services", "loadgen", "helm", "docker", "protos", "tests")
@@ -30,7 +29,7 @@ BASES = (ROOT, PACKAGE, ROOT / "loadgen")
 _OF_THIS_PROJECT = (".py", ".md", ".proto", ".lock", ".css", ".js", ".Dockerfile", ".java")
 #: Folders that commands create.
 _MADE = ("report", "bench-results", ".venv", ".cache")
-#: Options of other programs that pages speak of.
+#: Options of other programs that pages mention.
 _FOREIGN_OPTIONS = {"--set", "--set-file", "--reuse-values", "--force", "--help"}
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
@@ -39,14 +38,14 @@ _COMMAND = re.compile(r"(?:^|[\s\"'(])(?:\.venv/bin/)?(spojoin|loadgen) ([^|>]*)
 _OPERATING = re.compile(r"(spojoin|python -m loadgen|kubectl|helm|amtool|kcat) ")
 _MODULE = re.compile(r"python -m ([\w.]+)([^|>]*)")
 _TARGET = re.compile(r"(?:^|\s)make ([a-z][a-z-]*)((?: [A-Z_]+=\S*)*)")
-_VARIABLE = re.compile(rf"\b{PREFIX}[A-Z][A-Z_]*[A-Z]\b")
+_VARIABLE = re.compile(rf"\b{ENV_PREFIX}[A-Z][A-Z_]*[A-Z]\b")
 _ROOM_PATH = re.compile(rf"(?<![\w./-])((?:{'|'.join(ROOMS)})(?:/[\w.-]+)+)(?![\w*/<])")
 _CLASS = re.compile(r"`(\w+)(?:\.(\w+))?` in `([\w/]+\.py)`")
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page: where it stands, and its text."""
+    """A page: its path and its text."""
 
     path: Path
     text: str
@@ -63,12 +62,12 @@ class Page:
 
     @property
     def code(self) -> list[str]:
-        """Spans and lines of indented blocks, those that end in a backslash joined with the next, without comments."""
+        """Spans, and lines of indented blocks, without comments; a line with a final backslash includes the next."""
         blocks = re.findall(r"(?m)^    (.*)$", self.text.replace("\\\n", ""))
         return [*self.spans, *(re.split(r"\s+#\s", line)[0] for line in blocks)]
 
     def commands(self, places: dict[str, str]) -> list[str]:
-        """What an operator may run, with names in place of what stands for them; two words only name a command."""
+        """Commands that an operator may run, with placeholders filled in; two words only name a command."""
         stands = re.compile(rf"\b({'|'.join(places)})\b")
         found = [line.strip() for line in self.code if _OPERATING.match(line.strip()) and line.strip().count(" ") > 1]
         return [stands.sub(lambda name: places[name[0]], line) for line in found]
@@ -76,7 +75,8 @@ class Page:
 
 def pages() -> list[Page]:
     """All pages of the project."""
-    paths = [ROOT / "README.md", *(path for room in ROOMS for path in sorted((ROOT / room).rglob("*.md")))]
+    folders = (".github", *ROOMS)
+    paths = [ROOT / "README.md", *(path for folder in folders for path in sorted((ROOT / folder).rglob("*.md")))]
     return [Page(path, path.read_text()) for path in paths]
 
 
@@ -147,7 +147,7 @@ def wrong_targets(page: Page) -> Iterator[str]:
 
 @cache
 def _commands() -> dict[str, Any]:
-    """The trees of commands; those of Typer are its own copies of click's classes."""
+    """The trees of commands, which are Typer's own copies of click's classes."""
     return {"spojoin": typer.main.get_command(spojoin_app), "loadgen": typer.main.get_command(loadgen_app)}
 
 
@@ -185,7 +185,7 @@ def _wrong_module(module: str, words: list[str]) -> Iterator[str]:
 
 
 def _source(module: str) -> str | None:
-    """A module's text, or that of a package's main; None where there is none; empty for what is not judged here."""
+    """The text of a module or a package's main; None if there is none; empty for modules that aren't checked."""
     if module in _commands() or module.partition(".")[0] not in ("spojoin", "loadgen", "helm"):
         return ""
     path = module.replace(".", "/")
@@ -225,10 +225,10 @@ def _words(text: str) -> list[str]:
 
 
 def wrong_variables(page: Page) -> Iterator[str]:
-    """Environment variables that begin as the project's do and mean nothing."""
-    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | set(OTHERS)
+    """Environment variables with the project's prefix that have no meaning."""
+    known = {f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields} | set(OTHERS)
     for name in _VARIABLE.findall(page.text):
-        if name not in known and not name.startswith(f"{PREFIX}TEST_"):
+        if name not in known and not name.startswith(f"{ENV_PREFIX}TEST_"):
             yield f"there is no variable {name}"
 
 
@@ -248,7 +248,7 @@ def _has(values: object, path: list[str]) -> bool:
 
 
 def wrong_classes(page: Page) -> Iterator[str]:
-    """Classes and constants, and what is in a class, that a page places in a file that does not have them."""
+    """Classes, their members and constants that a page attributes to a file without them."""
     for name, member, file in _CLASS.findall(page.prose):
         path = next((base / file for base in (page.path.parent, PACKAGE) if (base / file).is_file()), PACKAGE / file)
         body = re.search(rf"(?ms)^(?:class )?{name}\b.*?(?=^\S|\Z)", path.read_text()) if path.is_file() else None
@@ -258,12 +258,4 @@ def wrong_classes(page: Page) -> Iterator[str]:
             yield f"{name} in {file} has no {member}"
 
 
-CHECKS = (
-    wrong_links,
-    wrong_paths,
-    wrong_targets,
-    wrong_commands,
-    wrong_variables,
-    wrong_values,
-    wrong_classes,
-)
+CHECKS = (wrong_links, wrong_paths, wrong_targets, wrong_commands, wrong_variables, wrong_values, wrong_classes)

@@ -1,155 +1,53 @@
-"""Small statements drawn as trees, and their meaning as a plain nested loop: what checks the oracle of statements.
+"""Small statements drawn as trees, and their meaning by the oracle of streams, which checks the oracle of statements.
 
-Only comparisons, NULL, NaN, strings and the Boolean words, by three-valued logic in Python; numbers compare by value,
-without rounding. Neither DuckDB nor the product takes part.
+They use only comparisons, NULL, NaN, strings and Boolean words; numbers compare by value, without rounding. Neither
+DuckDB nor the product is involved.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from random import Random
 from typing import Any
 
-Truth = bool | None
+from loadgen.simulate.conditions import Compared, Condition, Either, IsNull, Literal, Negation, SideColumn, Sides, Truth
+from loadgen.simulate.oracle import OracleJoin, SourceRow, merge_by_time, nested_loop, takes_part
+from spojoin.model import Output
+from spojoin.windows import RowWindow, TimeWindow
+
 Row = dict[str, Any]
-
-
-# --- trees ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A column of a side, 'l' or 'r'."""
-
-    side: str
-    name: str
-
-    def sql(self) -> str:
-        return f'{self.side}."{self.name}"'
-
-    def value(self, rows: dict[str, Row]) -> Any:
-        return rows[self.side][self.name]
 
 
 @dataclass(frozen=True, slots=True)
 class Plus:
     """A column of whole numbers or decimals, times a whole number, plus a whole number."""
 
-    column: Named
+    column: SideColumn
     factor: int
     added: int
 
     def sql(self) -> str:
         return f"{self.factor} * {self.column.sql()} + {self.added}"
 
-    def value(self, rows: dict[str, Row]) -> Any:
-        found = self.column.value(rows)
+    def value(self, sides: Sides) -> Any:
+        found = self.column.value(sides)
         return None if found is None else self.factor * Fraction(found) + self.added
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A literal."""
+class Both(Either):
+    """`one AND other`: false if either is false, otherwise NULL if either is NULL."""
 
-    text: str
-    meaning: Any
-
-    def sql(self) -> str:
-        return self.text
-
-    def value(self, rows: dict[str, Row]) -> Any:
-        return self.meaning
-
-
-Term = Named | Plus | Written
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """`left op right`."""
-
-    left: Term
-    op: str
-    right: Term
+    def truth(self, sides: Sides) -> Truth:
+        found = [each.truth(sides) for each in self.conditions]
+        return False if False in found else None if None in found else True
 
     def sql(self) -> str:
-        return f"{self.left.sql()} {self.op} {self.right.sql()}"
-
-    def truth(self, rows: dict[str, Row]) -> Truth:
-        left, right = self.left.value(rows), self.right.value(rows)
-        if left is None or right is None:
-            return None
-        order = _order(left, right)
-        return {"<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}.get(
-            self.op, (order == 0) == (self.op == "=")
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """`x IS NULL`, or `x IS NOT NULL`."""
-
-    term: Term
-    is_not: bool
-
-    def sql(self) -> str:
-        return f"{self.term.sql()} IS {'NOT ' * self.is_not}NULL"
-
-    def truth(self, rows: dict[str, Row]) -> Truth:
-        return (self.term.value(rows) is None) != self.is_not
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """Conditions joined by AND or OR, in parentheses."""
-
-    word: str
-    parts: tuple[Condition, ...]
-
-    def sql(self) -> str:
-        return "(" + f" {self.word} ".join(part.sql() for part in self.parts) + ")"
-
-    def truth(self, rows: dict[str, Row]) -> Truth:
-        found = [part.truth(rows) for part in self.parts]
-        deciding = self.word == "OR"
-        if deciding in found:
-            return deciding
-        return None if None in found else not deciding
-
-
-@dataclass(frozen=True, slots=True)
-class Negated:
-    """`NOT (x)`."""
-
-    condition: Condition
-
-    def sql(self) -> str:
-        return f"NOT ({self.condition.sql()})"
-
-    def truth(self, rows: dict[str, Row]) -> Truth:
-        found = self.condition.truth(rows)
-        return None if found is None else not found
-
-
-Condition = Compared | Missing | Joined | Negated
-
-
-def _order(left: Any, right: Any) -> int:
-    """-1, 0 or 1; NaN equals itself and is greater than every number."""
-    if isinstance(left, int | float | Decimal | Fraction):
-        left, right = _rank(left), _rank(right)
-    return (left > right) - (left < right)
-
-
-def _rank(value: float | Decimal | Fraction) -> tuple[int, Fraction]:
-    """An order of all doubles, whole numbers and decimals by value."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return (2 if math.isnan(value) else 1 if value > 0 else -1), Fraction(0)
-    return 0, Fraction(value)
+        return f"({' AND '.join(each.sql() for each in self.conditions)})"
 
 
 # --- statements -------------------------------------------------------------------------------------------------------
@@ -157,7 +55,7 @@ def _rank(value: float | Decimal | Fraction) -> tuple[int, Fraction]:
 
 @dataclass(frozen=True, slots=True)
 class PlainStatement:
-    """A join of one stream with itself, or of two: filters a side, conditions of a pair, a window of rows.
+    """A join of one stream with itself or of two streams: filters of sides, conditions on pairs, a window of rows.
 
     rows: the streams, one or two; with two, every row's `at` is its event time
     """
@@ -169,7 +67,7 @@ class PlainStatement:
     length: int
     slide: int
     is_time: bool = False
-    chosen: tuple[Named, ...] = field(default=())
+    chosen: tuple[SideColumn, ...] = field(default=())
 
     def sql(self) -> str:
         """The statement over the streams `a` and `b`."""
@@ -183,43 +81,23 @@ class PlainStatement:
         )
 
     def answer(self) -> list[tuple[Any, ...]]:
-        """Left's and right's number and the chosen columns of every pair, in order, by a nested loop."""
-        numbered = self._numbered()
+        """The left and right number and the chosen columns of every pair, in order."""
+        window = (TimeWindow if self.is_time else RowWindow)(self.length, self.slide)
+        filters = self.left, self.right
+        join = OracleJoin(len(self.rows) == 1, (), window, Output.PAIRS, None, filters=filters, residuals=self.pair)
+        rows = [
+            SourceRow(stream, 0, place, 0, row["at"], place, row)
+            for stream, rows in enumerate(self.rows)
+            for place, row in enumerate(rows)
+        ]
+        order = [row for row in (rows if join.is_self else merge_by_time(rows)) if takes_part(join, row)]
         found = []
-        for probe in range(len(numbered)):
-            for left, right in [(u, probe) for u in range(probe)] + [(probe, u) for u in range(probe)]:
-                if self._is_pair(numbered, left, right):
-                    rows = {"l": numbered[left][1], "r": numbered[right][1]}
-                    found.append((probe, left, right, *(each.value(rows) for each in self.chosen)))
-        return [row[1:] for row in sorted(found, key=lambda row: row[:3])]
-
-    def _numbered(self) -> list[tuple[int, Row, bool, bool]]:
-        """Stream, row, whether it stands on the left, whether on the right; in the order of their numbers."""
-        order = [(stream, place, row) for stream, rows in enumerate(self.rows) for place, row in enumerate(rows)]
-        if len(self.rows) == 2:
-            order.sort(key=lambda each: (each[2]["at"], each[0], each[1]))
-        found = []
-        for stream, _, row in order:
-            is_left = stream == 0 and all(c.truth({"l": row}) is True for c in self.left)
-            is_right = stream == len(self.rows) - 1 and all(c.truth({"r": row}) is True for c in self.right)
-            if is_left or is_right:
-                found.append((stream, row, is_left, is_right))
+        for probe in nested_loop(join, order):
+            pairs = [(probe.seq, other) for other in probe.as_left] + [(other, probe.seq) for other in probe.as_right]
+            for pair in sorted(pairs):
+                sides = order[pair[0]].values, order[pair[1]].values
+                found.append((*pair, *(each.value(sides) for each in self.chosen)))
         return found
-
-    def _is_pair(self, numbered: Sequence[tuple[int, Row, bool, bool]], left: int, right: int) -> bool:
-        if not (numbered[left][2] and numbered[right][3]):
-            return False
-        earlier, later, flag = (left, right, 2) if left < right else (right, left, 3)
-        rows = {"l": numbered[left][1], "r": numbered[right][1]}
-        if not all(condition.truth(rows) is True for condition in self.pair):
-            return False
-        if self.is_time:
-            return numbered[earlier][1]["at"] >= self._low(numbered[later][1]["at"])
-        index, count = (sum(each[flag] for each in numbered[:place]) for place in (earlier, later))
-        return index >= self._low(count)
-
-    def _low(self, place: int) -> int:
-        return math.ceil(Fraction(place, self.slide)) * self.slide - self.length
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------
@@ -229,9 +107,9 @@ _DOUBLES = (None, math.nan, math.inf, -math.inf, -0.0, 0.0, 1.0, 1.5, 2.0)
 _STRINGS = (None, "", "a", "a", "A", "b", "it's", "ß")
 _OPERATORS = ("<", "<=", ">", ">=", "=", "<>", "!=")
 _LITERALS = {
-    "n": [Written("1", 1), Written("2", 2), Written("NULL", None)],
-    "d": [Written("1.5", Fraction(3, 2)), Written("0", 0), Written("1e0", 1.0)],
-    "s": [Written("'a'", "a"), Written("''", ""), Written("'it''s'", "it's")],
+    "n": [Literal(1), Literal(2), Literal(None)],
+    "d": [Literal(Decimal("1.5")), Literal(0), Literal(1e20)],
+    "s": [Literal("a"), Literal(""), Literal("it's")],
 }
 
 
@@ -241,13 +119,13 @@ def draw_plain(rng: Random) -> PlainStatement:
     slide = rng.choice([1, 1, 2, 3])
     return PlainStatement(
         streams,
-        tuple(_condition(rng, ("l",)) for _ in range(rng.choice([0, 0, 1, 2]))),
-        tuple(_condition(rng, ("r",)) for _ in range(rng.choice([0, 0, 1, 2]))),
+        tuple(_condition(rng, (0,)) for _ in range(rng.choice([0, 0, 1, 2]))),
+        tuple(_condition(rng, (1,)) for _ in range(rng.choice([0, 0, 1, 2]))),
         (_index(rng), *(_index(rng) for _ in range(rng.choice([0, 0, 1]))), *_residuals(rng)),
         slide * rng.choice([2, 5, 20]),
         slide,
         rng.random() < 0.3,
-        tuple(Named(rng.choice("lr"), rng.choice("nds")) for _ in range(rng.randrange(3))),
+        tuple(SideColumn(rng.choice((0, 1)), rng.choice("nds")) for _ in range(rng.randrange(3))),
     )
 
 
@@ -277,7 +155,7 @@ _EXACT = {
 }
 
 
-#: Three times these, and these at four digits after the point, are 64-bit integers.
+#: Three times these, and these with four decimal places, fit in 64-bit integers.
 _SMALL = (None, 0, 1, -1, 2**31, -(2**31) - 1, 2**46, 2**46 + 1, -(2**46) - 1)
 _SMALL_DECIMALS = tuple(
     None if t is None else Decimal(t) for t in (None, "0.1000", "-0.1000", "1.0000", "70368744177664.0000")
@@ -285,15 +163,15 @@ _SMALL_DECIMALS = tuple(
 
 
 def draw_exact(rng: Random) -> PlainStatement:
-    """A statement over numbers that a double can't hold or tell apart; one to three index conditions, no filters.
+    """A statement over numbers that doubles can't represent or distinguish; one to three index conditions, no filters.
 
-    Columns: n (long), i (int), d (double), m (decimal(18,4)), f (float), at. Where n meets decimals or arithmetic, its
-    values stay small enough for 64 bits: rows beyond are refused, as the pages say.
+    Columns: n (long), i (int), d (double), m (decimal(18,4)), f (float), at. If n is used with decimals or arithmetic,
+    its values fit in 64 bits; the product refuses other rows, as documented.
     """
     names = rng.sample("nidmf", rng.choice([1, 2, 2, 3]))
     conditions = tuple(_exact_index(rng, name, rng.choice([*names, *"nd"])) for name in names)
     text = " ".join(each.sql() for each in conditions)
-    is_small = '"m"' in text or "*" in text
+    is_small = ".m" in text or "*" in text
     streams = tuple(_exact_rows(rng, is_small) for _ in range(rng.choice([1, 2])))
     slide = rng.choice([1, 2])
     return PlainStatement(streams, (), (), conditions, slide * rng.choice([5, 40]), slide)
@@ -319,7 +197,8 @@ def draw_wide(rng: Random) -> PlainStatement:
     names = rng.sample("uwz", rng.choice([1, 1, 2]))
     signs = ("<", "<=", ">", ">=", "=")
     conditions = [
-        Compared(Named("l", name), rng.choice(signs), Named("r", rng.choice([*names, *"uwzndif"]))) for name in names
+        Compared(SideColumn(0, name), rng.choice(signs), SideColumn(1, rng.choice([*names, *"uwzndif"])))
+        for name in names
     ]
     streams = tuple(_exact_rows(rng, is_small=False, wide=_WIDE) for _ in range(rng.choice([1, 2])))
     slide = rng.choice([1, 2])
@@ -327,11 +206,10 @@ def draw_wide(rng: Random) -> PlainStatement:
 
 
 def _exact_index(rng: Random, left: str, right: str) -> Compared:
-    terms: list[Term] = [Named("l", left), Named("r", right)]
+    terms: list[Any] = [SideColumn(0, left), SideColumn(1, right)]
     if left in "nim" and right in "nim" and rng.random() < 0.5:
         k = rng.randrange(2)
         side = terms[k]
-        assert isinstance(side, Named)
         terms[k] = Plus(side, rng.choice([1, 2, -3]), rng.choice([0, 1, -5, 2**40]))
     return Compared(terms[0], rng.choice(_OPERATORS), terms[1])
 
@@ -351,7 +229,7 @@ def _rows(rng: Random) -> tuple[Row, ...]:
 
 def _index(rng: Random) -> Compared:
     kind = rng.choice("nnndds")
-    left, right = Named("l", kind), Named("r", rng.choice("nd") if kind in "nd" else "s")
+    left, right = SideColumn(0, kind), SideColumn(1, rng.choice("nd") if kind in "nd" else "s")
     swapped = rng.random() < 0.2
     return Compared(
         right if swapped else left, rng.choice(_OPERATORS if kind != "s" else ("=", "=")), left if swapped else right
@@ -359,27 +237,27 @@ def _index(rng: Random) -> Compared:
 
 
 def _residuals(rng: Random) -> list[Condition]:
-    """Conditions that the text itself shows to be of both sides: an OR over them, or its negation."""
+    """Conditions that evidently concern both sides: an OR over them, or its negation."""
     if rng.random() < 0.6:
         return []
-    either = Joined("OR", (_leaf(rng, ("l",)), _leaf(rng, ("r",)), *(_condition(rng, ("l", "r")) for _ in range(2))))
-    return [Negated(either) if rng.random() < 0.3 else either]
+    either = Either((_leaf(rng, (0,)), _leaf(rng, (1,)), *(_condition(rng, (0, 1)) for _ in range(2))))
+    return [Negation(either) if rng.random() < 0.3 else either]
 
 
-def _condition(rng: Random, sides: tuple[str, ...], depth: int = 2) -> Condition:
+def _condition(rng: Random, sides: tuple[int, ...], depth: int = 2) -> Condition:
     if depth == 0 or rng.random() < 0.5:
         return _leaf(rng, sides)
     if rng.random() < 0.3:
-        return Negated(_condition(rng, sides, depth - 1))
-    word = "OR" if len(sides) == 2 else rng.choice(["AND", "OR"])
-    return Joined(word, tuple(_condition(rng, sides, depth - 1) for _ in range(2)))
+        return Negation(_condition(rng, sides, depth - 1))
+    joined = Either if len(sides) == 2 else rng.choice([Both, Either])
+    return joined(tuple(_condition(rng, sides, depth - 1) for _ in range(2)))
 
 
-def _leaf(rng: Random, sides: tuple[str, ...]) -> Condition:
+def _leaf(rng: Random, sides: tuple[int, ...]) -> Condition:
     kind = rng.choice("nds")
-    column = Named(rng.choice(sides), kind)
+    column = SideColumn(rng.choice(sides), kind)
     if rng.random() < 0.3:
-        return Missing(column, rng.random() < 0.5)
+        return IsNull(column, rng.random() < 0.5)
     left = Plus(column, rng.choice([-1, 2]), rng.randrange(-2, 3)) if kind == "n" and rng.random() < 0.4 else column
-    other = Named(rng.choice(sides), kind) if rng.random() < 0.4 else rng.choice(_LITERALS[kind])
+    other = SideColumn(rng.choice(sides), kind) if rng.random() < 0.4 else rng.choice(_LITERALS[kind])
     return Compared(left, rng.choice(_OPERATORS), other)

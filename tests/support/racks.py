@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import orjson
+import pyarrow as pa
+import yaml
 from confluent_kafka import Producer
 
 from tests.support.served import PATIENCE_S
+from tests.support.statement_oracle import StatementOracle
 
 ROWS, WINDOW, SLIDE = 4_000, 800, 100
 PORTION_ROWS = 100
 SITES = ("north", "Süd", "", 'it\'s "East"', None)
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("site", pa.string()), ("draw", pa.float64()), ("cooling", pa.int64()), ("note", pa.string())]
+)
 COLUMNS = ("id", "other", "site", "gap", "l_seq", "r_seq")
 
 STREAMS = "streams: {racks: {schema: {id: long, site: string, draw: double, cooling: long, note: string}}}"
@@ -47,36 +53,10 @@ def rows() -> list[Row]:
     ]
 
 
-def expected() -> Iterator[tuple[object, ...]]:
-    """The definition: of each row in turn, its partners among the earlier rows of the windows of both sides."""
-    sides: tuple[list[tuple[int, Row]], list[tuple[int, Row]]] = ([], [])
-    seq = 0
-    for row in rows():
-        passes = row["cooling"] > 3, row["note"] is not None  # type: ignore[operator]
-        if not any(passes):
-            continue
-        starts = [max(0, -(-len(side) // SLIDE) * SLIDE - WINDOW) for side in sides]
-        found = [(r, row) for r in sides[0][starts[0] :]] if passes[1] else []
-        pairs = [(left, (seq, right)) for left, right in found]
-        if passes[0]:
-            pairs += [((seq, row), right) for right in sides[1][starts[1] :]]
-        holding = [pair for pair in pairs if is_pair(pair[0][1], pair[1][1])]
-        for (left_seq, left), (right_seq, right) in sorted(holding, key=lambda pair: (pair[0][0], pair[1][0])):
-            gap = left["draw"] - right["draw"]  # type: ignore[operator]
-            yield left["id"], right["id"], right["site"], gap, left_seq, right_seq
-        for side, passed in zip(sides, passes, strict=True):
-            if passed:
-                side.append((seq, row))
-        seq += 1
-
-
-def is_pair(left: Row, right: Row) -> bool:
-    if left["site"] is None or left["site"] != right["site"] or left["draw"] is None or right["draw"] is None:
-        return False
-    if not left["draw"] < right["draw"]:  # type: ignore[operator]
-        return False
-    differ = left["note"] is not None and left["note"] != right["note"]
-    return differ or left["cooling"] + right["cooling"] > 30  # type: ignore[operator]
+def expected() -> list[tuple[object, ...]]:
+    """The results by definition."""
+    table = pa.Table.from_pylist(rows(), SCHEMA)
+    return StatementOracle({"racks": table}).expected(yaml.safe_load(QUERY)["sql"]).rows
 
 
 def digest(found: Sequence[tuple[object, ...]]) -> str:
@@ -87,7 +67,7 @@ def digest(found: Sequence[tuple[object, ...]]) -> str:
 
 
 def feed(bootstrap: str, topic: str, stop: threading.Event, pace_s: float = 0.05) -> None:
-    """Every row as a JSON message, also across a restart of the broker."""
+    """Send every row as a JSON message, also across a restart of the broker."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 300_000})
     for number, row in enumerate(rows()):
         producer.produce(topic, orjson.dumps(row))

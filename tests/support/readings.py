@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 from confluent_kafka import Producer
 
+from tests.support.nested_loop import counts
 from tests.support.served import PATIENCE_S, as_arrow
 
 TUPLES = 40_000
 WINDOW, SLIDE = 5_000, 500
 MESSAGE_ROWS = 250
-DOMAIN = 60  # few values, so that ties are everywhere
+DOMAIN = 60  # few values, so that ties are frequent
+
+#: The draws and the cooling of readings.
+Columns = Sequence[np.ndarray]
 
 
 def query_text(name: str, window: int = WINDOW, slide: int = SLIDE) -> str:
-    """Readings that draw less than another and need as much cooling or more."""
+    """A query for readings that draw less than another and need as much cooling or more."""
     return f"""
 name: {name}
 streams:
@@ -44,6 +50,11 @@ def columns() -> tuple[np.ndarray, np.ndarray]:
     return rng.integers(0, DOMAIN, TUPLES) / 4, rng.integers(0, DOMAIN, TUPLES)
 
 
+def reading(number: Any, domain: int) -> dict[str, Any]:
+    """The draw and the cooling of a row, or of an array of rows, which its number determines."""
+    return {"draw": number * 7919 % domain / 4, "cooling": number * 104729 % 37}
+
+
 def digest(rows: Iterable[tuple[int, ...]]) -> str:
     sha = hashlib.sha256()
     for row in rows:
@@ -56,17 +67,18 @@ def expected(operator: str = ">=") -> Iterator[tuple[int, ...]]:
 
     `operator` compares the second column, `>=` or `=`.
     """
-    draw, cooling = columns()
     compare = {">=": np.greater_equal, "=": np.equal}[operator]
-    for seq in range(TUPLES):
-        window = slice(max(0, -(-seq // SLIDE) * SLIDE - WINDOW), seq)
-        as_left = (draw[seq] < draw[window]) & compare(cooling[seq], cooling[window])
-        as_right = (draw[window] < draw[seq]) & compare(cooling[window], cooling[seq])
-        yield seq, seq, int(as_left.sum()), int(as_right.sum())
+    for seq, *found in counts(columns(), partial(joins, compare=compare), WINDOW, SLIDE):
+        yield seq, seq, *found
+
+
+def joins(left: Columns, right: Columns, compare: Callable[..., np.ndarray] = np.greater_equal) -> np.ndarray:
+    """Whether readings draw less than another and need as much cooling or more, or as `compare` says."""
+    return (left[0] < right[0]) & compare(left[1], right[1])
 
 
 def feed(bootstrap: str, topic: str, stop: threading.Event, pace_s: float, begin: int = 0, end: int = TUPLES) -> None:
-    """Arrow and JSON messages in turn, each row once and in order, also across a restart of the broker."""
+    """Send alternating Arrow and JSON messages, each row once and in order, also across a restart of the broker."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 300_000})
     draw, cooling = columns()
     for number, first in enumerate(range(begin, end, MESSAGE_ROWS)):

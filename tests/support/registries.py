@@ -25,7 +25,7 @@ def program() -> Path:
 
 @contextmanager
 def running_registry(authorization: str | None = None) -> Iterator[str]:
-    """Its URL; `authorization` is the header that every request must have."""
+    """A running registry's URL; `authorization` is a header that every request must have."""
     command = [program(), *([authorization] if authorization else [])]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from spojoin.model import Query
 from spojoin.protocol.machine import START, Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
-from spojoin.roles.router.compacted import CompactedTable
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.parse import parse
+from spojoin.roles.router.reading.parse import parse_messages
+from spojoin.roles.router.reading.table_topic import CompactedTable
 from spojoin.wire.codec import encode
 from spojoin.wire.records import Barrier, DeadLetter, Frame
 
@@ -27,7 +27,7 @@ class Keyed(NamedTuple):
 
 
 class RoutedTable:
-    """Lives of a router over one log.
+    """Successive routers over one log.
 
     rows: the stream's messages; changes: the table's; log: records in their order; letters: the table's dead letters
     """
@@ -42,7 +42,7 @@ class RoutedTable:
         self.start()
 
     def start(self) -> RouterMachine:
-        """Another router, which claims the log; the one before it, which may still write."""
+        """Start another router, which claims the log; the previous one may still write."""
         config = RouterConfig(
             router_id=f"router {self._lives}",
             frame_tuples=self._frame_tuples,
@@ -56,7 +56,7 @@ class RoutedTable:
         self._router = RouterMachine(self._query, START, config)
         stream = self._query.inputs[1]
         self._table = CompactedTable(
-            self._query, lambda number, partition, messages: parse(stream, False, number, partition, messages)
+            self._query, lambda number, partition, messages: parse_messages(stream, False, number, partition, messages)
         )
         self._now_ms = self._read = 0
         for offset, record in enumerate(self.log):
@@ -67,26 +67,26 @@ class RoutedTable:
         return before or self._router
 
     def change(self, key: bytes | None, value: bytes | None) -> None:
-        """A message of the table's topic."""
+        """Add a message to the table's topic."""
         self.changes.append(Keyed(len(self.changes), key, value))
 
     def load(self) -> None:
-        """Give the router what the topic has now."""
+        """Give the router the topic's current content."""
         if self.changes[self._read :]:
-            self._table.add(0, self.changes[self._read :])
+            self._table.add_messages(0, self.changes[self._read :])
         self._read = len(self.changes)
         self._do(self._router.on_table(self._table.version()), self._router)
         self._settle()
 
     def feed(self, values: Sequence[bytes]) -> None:
-        """Rows of the stream."""
+        """Send rows of the stream."""
         self.rows += [Keyed(offset, None, value) for offset, value in enumerate(values, len(self.rows))]
         self.take(self._router, self.rows[len(self.rows) - len(values) :])
         self._settle()
 
     def take(self, router: RouterMachine, messages: Sequence[Keyed]) -> None:
-        """Let a router read rows of the stream, whether it still owns the log or not."""
-        rows = parse(self._query.inputs[0], False, 0, 0, messages)
+        """Let a router read rows of the stream, whether or not it still owns the log."""
+        rows = parse_messages(self._query.inputs[0], False, 0, 0, messages)
         self._do(router.on_rows(0, 0, rows), router)
         self._do(router.on_time(1_000_000), router)
 

@@ -13,15 +13,16 @@ from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.packing import edge_of
 from spojoin.protocol.topology import Role, Topic
+from spojoin.query.fingerprint import fingerprint
 from spojoin.query.load import parse_query
-from spojoin.query.meaning import fingerprint
-from spojoin.runtime.generations import Announcing, Office
-from spojoin.runtime.loop import Loop, LoopSpec, Surroundings
-from spojoin.runtime.service import Charge, create_topics
+from spojoin.runtime.generations import Announcing, GenerationChooser
+from spojoin.runtime.loop import Loop
+from spojoin.runtime.loop_spec import LoopSpec, Surroundings
+from spojoin.runtime.service import ServiceRun, create_topics
 from spojoin.runtime.settings import load_settings
 from spojoin.runtime.topics import Topics
 from spojoin.runtime.wiring import Wiring
-from spojoin.telemetry.health import Health
+from spojoin.telemetry.health_server import Health
 from spojoin.telemetry.metrics import Metrics
 from spojoin.telemetry.reporter import Identity, Reporter
 from spojoin.wire.codec import encode
@@ -43,7 +44,7 @@ RESULTS = LogPartition("q.results", 0)
 
 
 def unread(_stream: int, _partition: int, _records: Sequence[LogRecord[bytes]]) -> Rows:
-    """A router's parser where nothing is in the inputs."""
+    """A router's parser for empty inputs."""
     raise AssertionError("nothing was to be read")
 
 
@@ -85,7 +86,7 @@ class FakeMachine(Machine):
 
 
 class Bench:
-    """Log, store, clock and loops over them; `machines` are the lives so far."""
+    """Log, store, clock and loops over them; `machines` are the machines so far."""
 
     def __init__(self, role: Role = Role.MUTABLE, transactional_id: str | None = None, **spec: object) -> None:
         self.clock = ManualClock(1_000.0)
@@ -112,15 +113,15 @@ class Bench:
     def loop(self) -> Loop:
         return Loop(self.spec, self.world)
 
-    def charge(self, **settings: object) -> Charge:
+    def charge(self, **settings: object) -> ServiceRun:
         """The service `x-0` of this role; the first generation of its query is announced."""
         self.append(GENERATIONS, Announcement(1, fingerprint(QUERY), QUERY.text, "window"))
         chosen = load_settings(query_file="q.yaml", workers=TOPICS.workers_max, **settings)
         roles = self.spec.roles
         announcing = Announcing(unread) if Role.ROUTER in roles else None
-        office = Office(self.log, QUERY, chosen, announcing=announcing, pulse=self.health.tick)
+        office = GenerationChooser(self.log, QUERY, chosen, announcing=announcing, pulse=self.health.tick)
         wiring = Wiring("x-0", self._machine)
-        return Charge(roles, QUERY, chosen, lambda _: wiring, self.world, office)
+        return ServiceRun(roles, QUERY, chosen, lambda _: wiring, self.world, office)
 
     def append(self, target: LogPartition, *records: Record) -> None:
         for record in records:

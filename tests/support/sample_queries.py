@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "services/spojoin/query/README.md")
-#: An indented block of a page that begins like a query.
+#: An indented block that begins like a query.
 _BLOCK = re.compile(r"(?m)^    name: .+\n(?:    .+\n)+")
 
 

@@ -1,15 +1,15 @@
-"""Arbitrary records that keep every invariant, and equality over arrays."""
+"""Arbitrary records that satisfy every invariant, and equality over arrays."""
 
 import dataclasses
-import math
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from spojoin.arrays import DTYPES, I64
+from spojoin.wire._generated import spojoin_pb2 as pb
+from spojoin.wire.headers import FORMS
 from spojoin.wire.records import (
-    FREQUENCY_BUCKETS,
-    NO_FREQUENCIES,
     Announcement,
     Barrier,
     Batch,
@@ -17,8 +17,6 @@ from spojoin.wire.records import (
     DeadLetter,
     DirectionRanks,
     Frame,
-    Frequencies,
-    Guidance,
     HotKeys,
     Matches,
     Part,
@@ -28,6 +26,7 @@ from spojoin.wire.records import (
     Run,
     SortedColumn,
     SourcePosition,
+    SourceState,
     StreamSlice,
     Takeover,
     Unjoined,
@@ -38,11 +37,14 @@ I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 i64 = st.sampled_from([I64_MIN, I64_MAX, -1, 0, 1]) | st.integers(I64_MIN, I64_MAX)
 natural = st.integers(0, I64_MAX)
 small = st.integers(0, 3)
-rates = st.floats() | st.just(math.nan)
+
+
+texts = st.text(max_size=9)
+sources = st.dictionaries(st.tuples(small, small), st.builds(SourcePosition, natural, natural, i64), max_size=3)
 
 
 def same(a, b):
-    """Deep equality of records: arrays by dtype and bits, floats by bits, so that NaN is itself."""
+    """Deep equality of records: arrays by dtype and bits, floats by bits, so that NaN equals itself."""
     return type(a) is type(b) and _plain(a) == _plain(b)
 
 
@@ -95,15 +97,47 @@ def _cells(values, n):
     return st.lists(optional(values), min_size=n, max_size=n)
 
 
+def values(kind, field, n):
+    """Arbitrary values of a field of a record with n rows, as its type says."""
+    found = _present_values(kind, field, n)
+    return optional(found) if field.is_optional else found
+
+
+def _present_values(kind, field, n):
+    numbers = natural
+    if field.type is int:
+        header = getattr(pb, kind.__name__).DESCRIPTOR.fields_by_name[field.name]
+        return st.integers(0, 2**32 - 1) if header.cpp_type == header.CPPTYPE_UINT32 else numbers
+    plain = {
+        bool: st.booleans(),
+        str: texts,
+        bytes: st.binary(max_size=9),
+        dict[str, int]: st.dictionaries(st.sampled_from(["null", "nan", "late"]), numbers),
+        tuple[int, ...]: st.lists(numbers, max_size=2).map(tuple),
+        tuple[str, ...]: st.lists(texts, max_size=2).map(tuple),
+        tuple[I64, ...]: st.lists(ints(n), max_size=3).map(tuple),
+        SourceState: sources,
+        pa.Array: keys(n),
+        pa.RecordBatch: payloads(n),
+    }
+    return plain[field.type] if field.type in plain else ints(n, DTYPES[field.type].type)
+
+
+FORM_OF = {form.kind: form for form in FORMS.values()} | {
+    field.item.kind: field.item for form in FORMS.values() for field in form.fields if field.item is not None
+}
+
+
 @st.composite
-def extras(draw, n):
-    """Fields that slices, runs and batches have where a statement needs them."""
-    return {"payload": draw(optional(payloads(n))), "places": draw(optional(ints(n))), "own": draw(optional(ints(n)))}
+def drawn(draw, kind, n=0, **known):
+    """Records of a kind with n rows: each field is as known, or arbitrary as its type says."""
+    missing = [field for field in FORM_OF[kind].fields if field.name not in known]
+    return kind(**known, **{field.name: draw(values(kind, field, n)) for field in missing})
 
 
 @st.composite
 def closings(draw, count, streams):
-    """Rows that close with a frame of `count` tuples: of no stream, of the left one, or of both."""
+    """Rows that close with a frame of `count` tuples: of no stream, the left stream, or both."""
     sides = draw(st.integers(0, streams))
     owners = draw(st.lists(st.integers(0, sides - 1), max_size=5)) if sides else []
     found = []
@@ -120,16 +154,16 @@ def closing_rows(draw, count, places, *, is_alone):
     seqs = sorted(draw(st.sets(st.integers(0, 2**40), min_size=n, max_size=n)))
     positions = sorted(draw(st.sets(st.sampled_from(places)))) if places else []
     m = len(positions)
-    return Closing(
-        first=draw(natural),
-        seqs=np.array(seqs, np.int64),
-        positions=np.array(positions, np.uint16),
-        after=np.sort(draw(ints(m, np.uint32, st.integers(0, count)))),
-        codes=tuple(draw(ints(m)) for _ in range(draw(small))),
-        lower=draw(ints(1) | ints(m)),
-        own=draw(optional(ints(m))),
-        reached=draw(natural),
-        places=None if is_alone else np.array(places, np.uint16),
+    return draw(
+        drawn(
+            Closing,
+            m,
+            seqs=np.array(seqs, np.int64),
+            positions=np.array(positions, np.uint16),
+            after=np.sort(draw(ints(m, np.uint32, st.integers(0, count)))),
+            lower=draw(ints(1) | ints(m)),
+            places=None if is_alone else np.array(places, np.uint16),
+        )
     )
 
 
@@ -137,30 +171,23 @@ def closing_rows(draw, count, places, *, is_alone):
 def slices(draw, positions):
     n = len(positions)
     first_index = draw(st.integers(5, I64_MAX))
-    return StreamSlice(
-        first_index=first_index,
-        positions=np.array(positions, np.uint16),
-        codes=tuple(draw(ints(n)) for _ in range(draw(small))),
-        lower=draw(ints(1) | ints(n)),
-        times_us=draw(optional(ints(n))),
-        keys=draw(keys(n)),
-        batch_id=draw(natural),
-        batch_first=draw(st.integers(0, first_index)),
-        seals=draw(st.booleans()),
-        group=draw(st.integers(-1, 9)),
-        handover_batch=draw(natural),
-        handover_index=draw(natural),
-        live_batch=draw(natural),
-        passed=draw(natural),
-        void=draw(small),
-        **draw(extras(n)),
+    return draw(
+        drawn(
+            StreamSlice,
+            n,
+            first_index=first_index,
+            positions=np.array(positions, np.uint16),
+            lower=draw(ints(1) | ints(n)),
+            batch_first=draw(st.integers(0, first_index)),
+            group=draw(st.integers(-1, 9)),
+        )
     )
 
 
 @st.composite
 def frames(draw):
     streams, is_shared = draw(st.sampled_from([(1, False), (2, False), (2, True)]))
-    # The slices that a row stands in, as bits: none, one, or both where they share an input.
+    # The slices that contain a row, as bits: none, one, or both if they share an input.
     owners = draw(st.lists(st.sampled_from([0, 1, 2, 3] if is_shared else [0, 1, 2][: 1 + streams]), max_size=7))
     n = len(owners)
     places = [[i for i in range(n) if owners[i] >> s & 1] for s in range(streams)]
@@ -171,45 +198,20 @@ def frames(draw):
     runs = np.diff([0, *cuts, n]) if n else []
     closing = draw(closings(n, streams))
     answers = sum(len(each.seqs) for each in closing) if closing else n
-    return Frame(
-        epoch=draw(natural),
-        frame_id=draw(natural),
-        first_seq=draw(natural),
-        count=n,
-        slices=tuple(draw(slices(p)) for p in places),
-        workers=draw(small),
-        previous_link=draw(st.integers(0, 2**64 - 1)),
-        link=draw(st.integers(0, 2**64 - 1)),
-        source=draw(
-            st.dictionaries(st.tuples(small, small), st.builds(SourcePosition, natural, natural, i64), max_size=3)
-        ),
-        checkpoint=draw(st.binary(max_size=9)),
-        rejected=draw(st.dictionaries(st.sampled_from(["null", "nan", "late"]), natural)),
-        produced_ms=draw(ints(len(runs))),
-        produced_runs=np.array(runs, np.uint32),
-        guidance=draw(guidance(n)),
-        fingerprint=draw(natural),
-        silent=draw(ints(answers, np.uint8, st.integers(0, 1)) | ints(0, np.uint8)),
-        unjoined=tuple(Unjoined(s, np.array(p, np.uint16), draw(keys(len(p)))) for s, p in sorted(alone.items())),
-        is_shared=is_shared,
-        closings=closing,
+    return draw(
+        drawn(
+            Frame,
+            count=n,
+            slices=tuple(draw(slices(p)) for p in places),
+            produced_ms=draw(ints(len(runs))),
+            produced_runs=np.array(runs, np.uint32),
+            guidance=draw(ints(n, np.uint8) | ints(0, np.uint8)),
+            silent=draw(ints(answers, np.uint8, st.integers(0, 1)) | ints(0, np.uint8)),
+            unjoined=tuple(Unjoined(s, np.array(p, np.uint16), draw(keys(len(p)))) for s, p in sorted(alone.items())),
+            is_shared=is_shared,
+            closings=closing,
+        )
     )
-
-
-@st.composite
-def guidance(draw, n):
-    hot, found = draw(ints(n, np.uint8) | ints(0, np.uint8)), draw(frequencies())
-    return Guidance(hot, found) if len(hot) or len(found) else None
-
-
-@st.composite
-def frequencies(draw):
-    if draw(st.booleans()):
-        return NO_FREQUENCIES
-    codes = np.array(sorted(draw(st.sets(i64, max_size=3))), np.int64)
-    rng = np.random.default_rng(draw(small))
-    shares = [rng.integers(0, 2**32, len(codes) + FREQUENCY_BUCKETS, np.uint32) for _ in range(2)]
-    return Frequencies(codes, *shares)
 
 
 @st.composite
@@ -218,7 +220,9 @@ def direction_ranks(draw):
     return DirectionRanks(draw(ints(draw(small), np.uint16)), draw(ints(m, np.uint16)), draw(ints(m, np.uint16)))
 
 
-partials = st.builds(Partial, natural, natural, small, st.lists(direction_ranks(), max_size=2).map(tuple))
+@st.composite
+def partials(draw):
+    return draw(drawn(Partial, directions=tuple(draw(st.lists(direction_ranks(), max_size=2)))))
 
 
 @st.composite
@@ -232,20 +236,7 @@ def sorted_columns(draw, n, slot):
 def runs(draw):
     n, first = draw(small), draw(st.integers(0, 2**40))
     columns = tuple(draw(sorted_columns(n, slot)) for slot in range(draw(small)))
-    return Run(
-        draw(small),
-        draw(natural),
-        first,
-        first + n,
-        draw(st.integers(-1, 9)),
-        draw(small),
-        columns,
-        draw(optional(ints(n))),
-        draw(optional(ints(n))),
-        draw(optional(keys(n))),
-        **draw(extras(n)),
-        lower=draw(optional(ints(n))),
-    )
+    return draw(drawn(Run, n, first=first, end=first + n, group=draw(st.integers(-1, 9)), columns=columns))
 
 
 @st.composite
@@ -254,19 +245,16 @@ def batches(draw):
     slots = draw(st.integers(1, 3))
     pairs = draw(st.sets(st.tuples(st.integers(0, slots - 1), st.integers(0, slots - 1)), max_size=3))
     ranks = st.permutations(range(n)).map(lambda v: np.array(v, np.uint16))
-    return Batch(
-        draw(small),
-        draw(natural),
-        first,
-        first + n,
-        draw(st.integers(-1, 9)),
-        tuple(draw(sorted_columns(n, slot)) for slot in range(slots)),
-        {pair: draw(ranks) for pair in pairs},
-        draw(ints(n)),
-        draw(optional(ints(n))),
-        draw(optional(keys(n))),
-        **draw(extras(n)),
-        lower=draw(optional(ints(n))),
+    return draw(
+        drawn(
+            Batch,
+            n,
+            first=first,
+            end=first + n,
+            group=draw(st.integers(-1, 9)),
+            columns=tuple(draw(sorted_columns(n, slot)) for slot in range(slots)),
+            permutations={pair: draw(ranks) for pair in pairs},
+        )
     )
 
 
@@ -285,7 +273,7 @@ def matches(draw):
 def parts(draw):
     begin = draw(st.integers(0, 65536))
     directions = tuple(draw(st.lists(matches(), max_size=2)))
-    return Part(draw(natural), draw(natural), draw(small), begin, draw(st.integers(begin, 65536)), directions)
+    return draw(drawn(Part, begin=begin, end=draw(st.integers(begin, 65536)), directions=directions))
 
 
 @st.composite
@@ -310,48 +298,14 @@ def plans(draw):
     return HotKeys(draw(natural), draw(natural), {at: (draw(ints(n)), draw(ints(n))) for at, n in hot.items()})
 
 
-barriers = st.builds(
-    Barrier,
-    natural,
-    st.text(max_size=9),
-    natural,
-    st.booleans(),
-    st.lists(natural, max_size=2).map(tuple),
-    natural,
-    st.binary(max_size=9),
-)
-sources = st.dictionaries(st.tuples(small, small), st.builds(SourcePosition, natural, natural, i64), max_size=3)
-texts = st.text(max_size=9)
-announcements = st.builds(
-    Announcement, st.integers(0, 2**31), natural, texts, texts, st.lists(texts, max_size=2).map(tuple), texts, texts
-)
-takeovers = st.builds(
-    Takeover,
-    st.integers(1, 2**31),
-    st.integers(1, 2**31),
-    sources,
-    st.lists(natural, max_size=2).map(tuple),
-    st.dictionaries(st.sampled_from(["null", "nan", "late"]), natural),
-)
-dead_letters = st.builds(
-    DeadLetter, small, small, natural, natural, st.text(max_size=5), st.text(max_size=9), st.binary(max_size=9)
-)
-
-worker_counts = st.builds(WorkerCount, i64, st.integers(1, 2**32 - 1))
-presences = st.builds(Presence, st.text(max_size=9), st.text(max_size=9), st.text(max_size=9), natural, st.booleans())
-
 records = st.one_of(
     frames(),
-    barriers,
-    partials,
+    partials(),
     runs(),
     batches(),
     parts(),
     results(),
     plans(),
-    dead_letters,
-    worker_counts,
-    presences,
-    announcements,
-    takeovers,
+    st.builds(WorkerCount, i64, st.integers(1, 2**32 - 1)),
+    *map(drawn, (Barrier, DeadLetter, Presence, Announcement, Takeover)),
 )

@@ -1,4 +1,4 @@
-"""A closed broker and a closed Redis, and two queries whose principals have the rights of `access.py` and no others."""
+"""A closed broker and a closed Redis, and two queries whose principals have exactly the rights of `access.py`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from spojoin.protocol.topology import Role
 from tests.support.certificates import make_certificates
 from tests.support.tokens import AUDIENCE, ISSUER, Issuer
 
-#: The services join one; tests only try their rights on the other's topics.
+#: The services join the first query; tests only try their rights on the second one's topics.
 JOINED, TOUCHED = "joined", "touched"
 INPUT = "in.readings"
 PRINCIPALS: tuple[Principal, ...] = (*Role, *Person)

@@ -19,9 +19,8 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from spojoin.local.brokers import LocalBrokers
 from spojoin.local.children import Children
-from spojoin.local.cluster import LocalCluster, Servers
+from spojoin.local.cluster import LocalBrokers, LocalCluster, Servers
 from spojoin.local.net import LOOPBACK
 from spojoin.local.redis import LocalRedis
 from spojoin.local.serve import ServePlan, serve
@@ -35,16 +34,16 @@ from spojoin.query.load import load_query
 PATIENCE_S = 300
 #: Small frames and batches, so that much is in flight whenever a service dies.
 SIZES = {"frame_tuples": "256", "batch_tuples": "500", "credits_frames": "32"}
-#: A packing of few processes, of which the sink is one: to kill where packings don't matter.
+#: A packing with few processes and a separate sink, for kills in tests that are not about packings.
 SINK_ALONE = "router+mutable+permutation+pojoin+logical-and"
-#: The same where workers are to die, of a layout without batches.
+#: The same with separate workers, of a layout without batches.
 WORKERS_ALONE = "router+logical-and+sink"
 #: The columns of a self join's counts.
 COUNTS = ("seq", "key", "as_left", "as_right")
 
 
 class BrokersCluster(NamedTuple):
-    """As `LocalCluster`, with several brokers."""
+    """Like `LocalCluster`, with several brokers."""
 
     children: Children
     broker: LocalBrokers
@@ -52,21 +51,25 @@ class BrokersCluster(NamedTuple):
 
     @property
     def servers(self) -> Servers:
-        """As services see it."""
+        """The cluster as services see it."""
         return Servers(self.children, self.broker.bootstrap, self.redis.url)
+
+
+def committed_reader(bootstrap: str, topic: str, offset: int = 0) -> Consumer:
+    """A consumer of a topic's one partition that skips what was never committed."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition(topic, 0, offset)])
+    return consumer
 
 
 class Output:
     """Reads the results as any consumer of committed records may, by the readers' rule.
 
-    rows: the named columns of all results so far; answered: of how many tuples these are all results
+    rows: the named columns of all results so far; answered: how many tuples these results cover
     """
 
     def __init__(self, bootstrap: str, query: Query, columns: Sequence[str] = COUNTS) -> None:
-        self._consumer = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed"}
-        )
-        self._consumer.assign([TopicPartition(topic_name(query.name, Topic.RESULTS), 0, 0)])
+        self._consumer = committed_reader(bootstrap, topic_name(query.name, Topic.RESULTS))
         self._columns = columns
         self._next = (0, 0)
         self.rows: list[tuple[int, ...]] = []
@@ -94,7 +97,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The services, all ready. topics: the inputs, by stream"""
+    """The services, all of them ready. topics: the inputs, by stream"""
 
     query: Query
     query_file: Path
@@ -143,10 +146,10 @@ def served(
     packing: str = APART,
     standbys: bool = False,
 ) -> Iterator[Served]:
-    """Serve the query `text` from input topics of its own, but for the services `without`.
+    """Serve the query `text` from its own input topics, without the services `without`.
 
-    columns: those of the results that `rows` will hold; joiners: mutable joiners, None for one a predicate; packing:
-    which roles share a process; standbys: whether each process has a second instance
+    columns: the columns of results in `rows`; joiners: mutable joiners, None for one per predicate; packing: which
+    roles share a process; standbys: whether each process has a second instance
     """
     query_file = folder / "query.yaml"
     query_file.write_text(text)

@@ -38,8 +38,13 @@ def imports() -> Graph:
 
 
 def room_of(module: str) -> str:
-    """The room of a module: `spojoin.query`, `spojoin.roles.sink`, `loadgen.check`; a role's main is its own room."""
+    """The room of a module: `spojoin.query`, `spojoin.roles.sink`, `loadgen.check`.
+
+    The mains of roles and of the runtime, which wire the others, are separate rooms.
+    """
     parts = module.split(".")
+    if module == "spojoin.runtime.__main__":
+        return module
     if parts[1:2] == ["roles"] and len(parts) > 2:
         return ".".join(parts[:3]) + (".__main__" if parts[-1] == "__main__" else "")
     return ".".join(parts[:2])

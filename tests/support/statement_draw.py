@@ -1,4 +1,4 @@
-"""A grammar of statements that a user may write, drawn from a seed: every one of them must be answered."""
+"""A grammar of statements that a user may write, drawn from a seed; each must be answered."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COMMENTS = ("/* ; ) ' \" */", "-- it's (\n", "/**/", "/* SELECT */", "--\n", "/
 class DrawnStatement:
     """A statement and the streams that it reads: one, or two with the left one first.
 
-    time: the columns of event times by stream; empty where the statement needs none
+    time: the columns of event times by stream; empty if the statement needs none
     """
 
     text: str
@@ -35,14 +35,14 @@ class DrawnStatement:
 
 
 def draw_statement(rng: Random, tables: tuple[DrawnTable, ...] | None = None) -> DrawnStatement:
-    """A statement over `tables`, by default over one or two that are drawn as well."""
+    """A statement over `tables`, by default over one or two drawn ones."""
     given = tables or draw_tables(rng, rng.choice([1, 1, 2]))
     return _Draw(rng, given).statement()
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A side: its alias as it is written, its stream, the names that it alone has."""
+    """A side: its alias as written, its stream, and the names that only it has."""
 
     alias: str
     table: DrawnTable
@@ -82,7 +82,7 @@ class _Draw:
         return DrawnStatement(dressed(rng, text), self.tables, time)
 
     def interval(self) -> str:
-        """Both ends of the difference of the event times, which stand in a window's place."""
+        """Both bounds of the difference of event times, in place of a window."""
         rng, (one, other) = self.rng, self.sides
         left, right = (f'{side.alias}."{side.table.time}"' for side in (one, other))
         unit = rng.choice(["us", "ms", "s"])
@@ -104,7 +104,7 @@ class _Draw:
         return f"'{slide} {unit}' ON '{length} {unit}'"
 
     def conditions(self) -> tuple[str, str]:
-        """ON's condition and WHERE's, which may be empty."""
+        """The conditions of ON and of WHERE, which may be empty."""
         rng = self.rng
         index = [self.index() for _ in range(rng.choice([1] * 6 + [2, 2, 2, 3, 4]))]
         filters = [self.truth(rng.choice(self.sides), 2) for _ in range(rng.choice([0, 0, 0, 1, 1, 2]))]
@@ -116,7 +116,7 @@ class _Draw:
         return self.all_of(on), self.all_of(where) if where else ""
 
     def all_of(self, conditions: list[str]) -> str:
-        """The conditions joined by AND, here and there in parentheses."""
+        """The conditions joined by AND, sometimes in parentheses."""
         rng = self.rng
         if len(conditions) > 2 and rng.random() < 0.2:
             return f"({self.all_of(conditions[:2])}) AND {self.all_of(conditions[2:])}"
@@ -145,7 +145,7 @@ class _Draw:
         return f"{self.number(one, 1)} {rng.choice([*_ORDER, *_ORDER, '=', '=', '<>', '!='])} {self.number(other, 1)}"
 
     def alike(self, one: _Side, other: _Side) -> str:
-        """An equality of texts; mostly of the same expression of both sides, where these have the same columns."""
+        """An equality of texts, mostly of the same expression of both sides if these share columns."""
         rng, state = self.rng, self.rng.getstate()
         left = self.text(one, 1)
         if one.table is other.table and rng.random() < 0.7:
@@ -156,7 +156,7 @@ class _Draw:
         return f"{self.rng.choice(['<', '<='])} {self.rng.choice(['1', '2', '0.5', '3', '1.25'])}"
 
     def same(self, one: _Side, other: _Side) -> str | None:
-        """An equality of two columns of a type that only equalities compare; None where there are none."""
+        """An equality of two columns of a type that only equalities compare; None if there are none."""
         for kind in self.rng.sample(_EQUAL_ONLY, 4):
             columns = [side.table.of(kind) for side in (one, other)]
             if all(columns):
@@ -168,7 +168,7 @@ class _Draw:
         return None
 
     def residual(self) -> str:
-        """A condition of both sides that no index answers, as far as its text shows."""
+        """A condition on both sides that, by its text, no index answers."""
         rng, (one, other) = self.rng, self.sides
         return rng.choice(
             [
@@ -228,7 +228,7 @@ class _Draw:
         return self.column(side, self.rng.choice(side.table.fields))
 
     def number(self, side: _Side, depth: int) -> str:
-        """Columns of numbers, arithmetic over them, and functions that give numbers."""
+        """A number: a column, arithmetic, or a function that returns numbers."""
         rng, found = self.rng, self.rng.choice(side.table.of(*NUMBERS))
         column = self.column(side, found)
         if depth == 0 or rng.random() < 0.5:
@@ -279,7 +279,7 @@ class _Draw:
         )()
 
     def moment(self, side: _Side, depth: int) -> str:
-        """Dates and timestamps."""
+        """A date or timestamp."""
         rng, found = self.rng, self.rng.choice(side.table.of("date", "timestamp"))
         column = self.column(side, found)
         if depth == 0 or rng.random() < 0.5:
@@ -329,7 +329,7 @@ class _Draw:
 
 
 def dressed(rng: Random, text: str) -> str:
-    """The statement with other blanks, comments and cases of its words."""
+    """The statement with other blanks, comments and letter case."""
     if rng.random() < 0.3:
         return text
     tokens = tokens_of(text)

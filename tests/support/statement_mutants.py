@@ -1,4 +1,4 @@
-"""Statements' text spoilt from a seed: tokens left out, doubled, swapped and replaced, and garbage put in."""
+"""Corrupts statements' text from a seed: tokens are dropped, doubled, swapped and replaced, and garbage is inserted."""
 
 from __future__ import annotations
 
@@ -6,234 +6,40 @@ from random import Random
 
 from tests.support.statement_text import Refusable, Token, tokens_of
 
-_PIECES = [
-    "random()",
-    "now()",
-    "current_date",
-    "CURRENT_TIMESTAMP",
-    "uuid()",
-    "today()",
-    "count(*)",
-    "sum(l.a)",
-    "max(r.b)",
-    "first(l.k)",
-    "version()",
-    "row_number()OVER()",
-    "(SELECT(1))",
-    "EXISTS(SELECT(1))",
-    "nosuch(1)",
-    "lower()",
-    "lower(1,2)",
-    "unnest([1,2])",
-    "COLUMNS(*)",
-    "l",
-    "r",
-    "l.*",
-    "r.*",
-    "*",
-    "NULL",
-    "TRUE",
-    "FALSE",
-    "1/0",
-    "1//0",
-    "CAST('x'AS(INTEGER))",
-    "'x'::INTEGER",
-    "TRY_CAST('x'AS/**/INTEGER)",
-    "'x'",
-    "''",
-    "'",
-    '"',
-    ")",
-    "(",
-    "[",
-    "]",
-    "{",
-    "}",
-    "/*",
-    "*/",
-    "--",
-    ";",
-    ",",
-    ".",
-    ":",
-    "::",
-    "=",
-    "==",
-    "<>",
-    "<",
-    ">",
-    "<=",
-    ">=",
-    "!=",
-    "+",
-    "-",
-    "*",
-    "/",
-    "//",
-    "%",
-    "^",
-    "||",
-    "!",
-    "~",
-    "@",
-    "#",
-    "$",
-    "$1",
-    "?",
-    "??",
-    "\\",
-    "`",
-    "->",
-    "->>",
-    "=>",
-    ":=",
-    "&",
-    "|",
-    "<<",
-    ">>",
-    "**",
-    "AND",
-    "OR",
-    "NOT",
-    "IS",
-    "IN",
-    "LIKE",
-    "BETWEEN",
-    "CASE",
-    "WHEN",
-    "THEN",
-    "ELSE",
-    "END",
-    "SELECT",
-    "FROM",
-    "JOIN",
-    "ON",
-    "WHERE",
-    "WINDOW",
-    "AS",
-    "SLIDE",
-    "INTERVAL",
-    "DISTINCT",
-    "LEFT",
-    "RIGHT",
-    "FULL",
-    "CROSS",
-    "NATURAL",
-    "ASOF",
-    "SEMI",
-    "ANTI",
-    "USING(a)",
-    "UNION",
-    "EXCEPT",
-    "LIMIT",
-    "OFFSET",
-    "HAVING",
-    "QUALIFY",
-    "WITH",
-    "VALUES",
-    "INSERT",
-    "DROP",
-    "PIVOT",
-    "\x00",
-    "\x07",
-    "∞",
-    "½",
-    "\u200b",
-    "\ufeff",
-    "é",
-    "日",
-    "😀",
-    "0",
-    "-1",
-    "00",
-    "0x1F",
-    "1_000",
-    "1e400",
-    "-1e400",
-    "1e-400",
-    "9223372036854775807",
-    "-9223372036854775808",
-    "9223372036854775808",
-    "170141183460469231731687303715884105728",
-    "0.1",
-    "1.0000000000000001",
-    "'nan'::DOUBLE",
-    "'inf'::FLOAT",
-    "l.nosuch",
-    "r.seq",
-    "l.seq",
-    "seq",
-    "rowid",
-    "l.rowid",
-    "{'a':1}",
-    "[1,2]",
-    "[1][1]",
-    "x->x+1",
-    "::JSON",
-    "::TIMESTAMPTZ",
-    "::HUGEINT",
-    "::UUID",
-    "::BLOB",
-    "::TINYINT",
-    "::BOOLEAN",
-    "::INTEGER",
-    "::VARCHAR",
-    "COLLATE",
-    "ESCAPE",
-    "generate_series(1,3)",
-    "read_csv('/nonexistent')",
-    "current_setting('threads')",
-    "getenv('HOME')",
-    "nextval('s')",
-    "x'00'",
-    "E'\\n'",
-    "$$a$$",
-    '""',
-    '"nosuch"',
-    "'10'ON'3'",
-    "'0'",
-    "'1.5'",
-    "'-1'",
-    "'10K'",
-    "'1parsec'",
-    "''",
-    "'1/0'",
-]
-_PHRASES = (
-    "GROUP BY 1",
-    "ORDER BY 1 DESC",
-    "LIMIT 1",
-    "IS NULL",
-    "IS NOT NULL",
-    "NOT NULL",
-    "ON TRUE",
-    "EMIT ON CLOSE",
-    "WINDOW w AS ()",
-    "WINDOW AS (SLIDE INTERVAL '1' ON '2')",
-    "* EXCLUDE (a)",
-    "l.* REPLACE (1 AS a)",
-    "FILTER (WHERE true)",
-    "OVER (PARTITION BY 1)",
-    "AND 1 = 1",
-    "AND 1 = 0",
-    "AND NULL",
-    "OR TRUE",
-    "AND l.seq < r.seq",
-    "COLLATE NOCASE",
-    "AT TIME ZONE 'UTC'",
-    "INTERVAL '1 day'",
-    "TABLESAMPLE 10%",
-    "CROSS JOIN t1",
-    "JOIN t1 AS z ON TRUE",
-    ", t1 AS z",
-    "AS x (a, b)",
-    "(SELECT 1 AS a) AS s",
-    "UNION ALL SELECT 1",
-)
+
+def _words(text: str) -> list[str]:
+    """What bars separate."""
+    return [each.strip() for each in text.split("¦")]
+
+
+_PIECES = _words("""
+random() ¦ now() ¦ current_date ¦ CURRENT_TIMESTAMP ¦ uuid() ¦ today() ¦ count(*) ¦ sum(l.a) ¦ max(r.b) ¦
+first(l.k) ¦ version() ¦ row_number()OVER() ¦ (SELECT(1)) ¦ EXISTS(SELECT(1)) ¦ nosuch(1) ¦ lower() ¦ lower(1,2) ¦
+unnest([1,2]) ¦ COLUMNS(*) ¦ l ¦ r ¦ l.* ¦ r.* ¦ * ¦ NULL ¦ TRUE ¦ FALSE ¦ 1/0 ¦ 1//0 ¦ CAST('x'AS(INTEGER)) ¦
+'x'::INTEGER ¦ TRY_CAST('x'AS/**/INTEGER) ¦ 'x' ¦ '' ¦ ' ¦ " ¦ ) ¦ ( ¦ [ ¦ ] ¦ { ¦ } ¦ /* ¦ */ ¦ -- ¦ ; ¦ , ¦ . ¦
+: ¦ :: ¦ = ¦ == ¦ <> ¦ < ¦ > ¦ <= ¦ >= ¦ != ¦ + ¦ - ¦ * ¦ / ¦ // ¦ % ¦ ^ ¦ || ¦ ! ¦ ~ ¦ @ ¦ # ¦ $ ¦ $1 ¦ ? ¦ ?? ¦
+\\ ¦ ` ¦ -> ¦ ->> ¦ => ¦ := ¦ & ¦ | ¦ << ¦ >> ¦ ** ¦ AND ¦ OR ¦ NOT ¦ IS ¦ IN ¦ LIKE ¦ BETWEEN ¦ CASE ¦ WHEN ¦
+THEN ¦ ELSE ¦ END ¦ SELECT ¦ FROM ¦ JOIN ¦ ON ¦ WHERE ¦ WINDOW ¦ AS ¦ SLIDE ¦ INTERVAL ¦ DISTINCT ¦ LEFT ¦ RIGHT ¦
+FULL ¦ CROSS ¦ NATURAL ¦ ASOF ¦ SEMI ¦ ANTI ¦ USING(a) ¦ UNION ¦ EXCEPT ¦ LIMIT ¦ OFFSET ¦ HAVING ¦ QUALIFY ¦
+WITH ¦ VALUES ¦ INSERT ¦ DROP ¦ PIVOT ¦ \0 ¦ \a ¦ ∞ ¦ ½ ¦ \u200b ¦ \ufeff ¦ é ¦ 日 ¦ 😀 ¦ 0 ¦ -1 ¦ 00 ¦ 0x1F ¦ 1_000 ¦
+1e400 ¦ -1e400 ¦ 1e-400 ¦ 9223372036854775807 ¦ -9223372036854775808 ¦ 9223372036854775808 ¦
+170141183460469231731687303715884105728 ¦ 0.1 ¦ 1.0000000000000001 ¦ 'nan'::DOUBLE ¦ 'inf'::FLOAT ¦ l.nosuch ¦
+r.seq ¦ l.seq ¦ seq ¦ rowid ¦ l.rowid ¦ {'a':1} ¦ [1,2] ¦ [1][1] ¦ x->x+1 ¦ ::JSON ¦ ::TIMESTAMPTZ ¦ ::HUGEINT ¦
+::UUID ¦ ::BLOB ¦ ::TINYINT ¦ ::BOOLEAN ¦ ::INTEGER ¦ ::VARCHAR ¦ COLLATE ¦ ESCAPE ¦ generate_series(1,3) ¦
+read_csv('/nonexistent') ¦ current_setting('threads') ¦ getenv('HOME') ¦ nextval('s') ¦ x'00' ¦ E'\\n' ¦ $$a$$ ¦
+"" ¦ "nosuch" ¦ '10'ON'3' ¦ '0' ¦ '1.5' ¦ '-1' ¦ '10K' ¦ '1parsec' ¦ '' ¦ '1/0'
+""")
+_PHRASES = _words("""
+GROUP BY 1 ¦ ORDER BY 1 DESC ¦ LIMIT 1 ¦ IS NULL ¦ IS NOT NULL ¦ NOT NULL ¦ ON TRUE ¦ EMIT ON CLOSE ¦
+WINDOW w AS () ¦ WINDOW AS (SLIDE INTERVAL '1' ON '2') ¦ * EXCLUDE (a) ¦ l.* REPLACE (1 AS a) ¦
+FILTER (WHERE true) ¦ OVER (PARTITION BY 1) ¦ AND 1 = 1 ¦ AND 1 = 0 ¦ AND NULL ¦ OR TRUE ¦ AND l.seq < r.seq ¦
+COLLATE NOCASE ¦ AT TIME ZONE 'UTC' ¦ INTERVAL '1 day' ¦ TABLESAMPLE 10% ¦ CROSS JOIN t1 ¦ JOIN t1 AS z ON TRUE ¦
+, t1 AS z ¦ AS x (a, b) ¦ (SELECT 1 AS a) AS s ¦ UNION ALL SELECT 1
+""")
 
 
 _COMPARISONS = ("<", "<=", ">", ">=", "=", "<>", "!=")
-#: The words between the clauses, which the milder changes leave.
+#: The words between clauses, which the milder changes keep.
 _FRAME = {"SELECT", "FROM", "JOIN", "WINDOW", "SLIDE", "AS"}
 
 
@@ -276,7 +82,7 @@ def _changed(rng: Random, text: str) -> str:
 
 
 def _milder(rng: Random, text: str, tokens: list[Token]) -> str:
-    """One token changed for another of its kind, so that the statement often stays one."""
+    """Replace one token by another of its kind, so that the result is often still a statement."""
     here = rng.choice([t for t in tokens if t.text not in {"(", ")", "."} and t.word not in _FRAME] or tokens)
     if here.text in _COMPARISONS:
         new = rng.choice(_COMPARISONS)

@@ -1,8 +1,7 @@
 """The oracle of statements: DuckDB over the numbered input, with the windows written out as conditions on the numbers.
 
-It shares nothing with the product. The statement's own text goes to DuckDB wherever it can: conditions and select list
-are what the user wrote. Which side a condition belongs to is asked of DuckDB as well, by looking which side alone can
-answer it.
+It shares nothing with the product. The statement's own text goes to DuckDB if possible: conditions and select list are
+the user's. DuckDB also shows which side a condition belongs to, namely a side that can answer it alone.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from functools import cache
 import duckdb
 import pyarrow as pa
 
+from loadgen.window import window_begin_sql
+from tests.support.by_duckdb import engine
 from tests.support.statement_text import (
     Clauses,
     Refusable,
@@ -30,9 +31,9 @@ from tests.support.statement_text import (
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a statement answers: its columns, rows in order, and the pairs as (probe seq, left seq, right seq).
+    """A statement's answer: its columns, rows in order, and the pairs as (probe seq, left seq, right seq).
 
-    names: a column's name, or None where the specification leaves it open
+    names: a column's name, or None if the specification doesn't define it
     """
 
     names: tuple[str | None, ...]
@@ -42,18 +43,18 @@ class Expected:
 
 
 class StatementOracle:
-    """Answers statements over `tables`, whose event times stand in the columns that `time` names."""
+    """Answers statements over `tables`, whose event times are in the columns that `time` names."""
 
     def __init__(self, tables: Mapping[str, pa.Table], time: Mapping[str, str] | None = None) -> None:
         self._columns = {name: table.column_names for name, table in tables.items()}
         self._time = dict(time or {})
-        self._db = _database()
+        self._db = engine().cursor()
         self._functions = _forbidden_functions()
         for number, (name, table) in enumerate(tables.items()):
             self._load(number, name, table)
 
     def expected(self, text: str) -> Expected:
-        """What the statement answers. Raises Refusable and Undecided."""
+        """The statement's answer. Raises Refusable and Undecided."""
         question = self._question(text)
         try:
             question.check_values()
@@ -62,7 +63,7 @@ class StatementOracle:
             return question.without_failing().answer()
 
     def positions(self, text: str) -> list[tuple[int, int]]:
-        """The stream (0 the left's) and the position of every row that takes a number, in the order of the numbers."""
+        """The stream (0 is the left side's) and the position of each row that takes a number, in number order."""
         return self._question(text).positions()
 
     def _question(self, text: str) -> _Question:
@@ -78,7 +79,7 @@ class StatementOracle:
         self._db.unregister("arriving")
 
     def _side(self, side: Side) -> _Source:
-        """The stream by its name: exactly, or the one that differs in case alone."""
+        """The stream with this name exactly, or with a name that differs only in case."""
         names = list(self._columns)
         found = [side.stream] if side.stream in names else [n for n in names if n.lower() == side.stream.lower()]
         if len(found) != 1:
@@ -91,7 +92,7 @@ class StatementOracle:
         )
 
     def _check(self, parts: Clauses) -> None:
-        """Refuse what DuckDB would take and a statement can't say."""
+        """Refuse what DuckDB accepts but a statement can't contain."""
         aliases = {parts.left.alias.lower(), parts.right.alias.lower()}
         if len(aliases) == 1:
             raise Refusable("one alias for both sides")
@@ -107,7 +108,7 @@ class StatementOracle:
 
 
 def _with_whole_digits(text: str) -> str:
-    """The text with `0.1` for `.1`: DuckDB gives the one a digit less than the other, a statement reads them alike."""
+    """The text with `0.1` for `.1`: their types differ by a digit in DuckDB, but not in statements."""
     for token in reversed(tokens_of(text)):
         if token.kind == "numeric_const" and token.text[0] == "." and token.text[1:2].isdigit():
             text = f"{text[: token.start]} 0{text[token.start :]}"
@@ -128,7 +129,7 @@ def _check_name(before: Token | None, token: Token, follows: str, aliases: set[s
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A side: its table's number, its alias, its columns, whether it has event times; `base` holds its rows."""
+    """A side: its table's number, alias, columns, and whether it has event times; `base` holds its rows."""
 
     number: int
     alias: str
@@ -158,7 +159,7 @@ class _Question:
             raise Refusable("a window of time without event times")
 
     def answer(self) -> Expected:
-        """The rows that DuckDB gives for the statement with its windows written out."""
+        """DuckDB's answer to the statement with its windows as conditions."""
         left, right, pair = self._sorted_conjuncts()
         items, names = self._select_list()
         numbered = self._numbered(left, right)
@@ -180,7 +181,7 @@ class _Question:
         )
 
     def positions(self) -> list[tuple[int, int]]:
-        """The stream (0 the left's) and the position of every row that takes a number, in the order of the numbers."""
+        """The stream (0 is the left side's) and the position of each row that takes a number, in number order."""
         left, right, _ = self._sorted_conjuncts()
         sql = f'WITH {self._numbered(left, right)} SELECT "~stream", "~pos" FROM "~numbered" ORDER BY seq'
         return self._asked(sql).fetchall()
@@ -213,14 +214,14 @@ class _Question:
         return _Question(self._db, self._parts, found[0], found[1])
 
     def check_values(self) -> None:
-        """Raises _StopsAtRow where an operand has no value for some row; the joined rows needn't show it."""
+        """Raises _StopsAtRow if an operand has no value for some row, even one that isn't joined."""
         left, right, pair = self._sorted_conjuncts()
         for side, filters in ((self._left, left), (self._right, right)):
             for text in (*filters, *self._operands(pair, [side])):
                 self._asked(f"SELECT count(({text}\n)) FROM {side.base} AS {side.name}").fetchall()
 
     def _failing(self, side: _Source, texts: list[str]) -> set[int]:
-        """Positions of the side's rows for which one of the expressions fails, asked one by one."""
+        """Positions of the side's rows for which an expression fails, tested one by one."""
         found = set()
         for (position,) in self._asked(f'SELECT "~pos" FROM {side.base}').fetchall():
             for text in texts:
@@ -249,7 +250,7 @@ class _Question:
         return kept
 
     def _operands(self, pair: list[str], sides: list[_Source]) -> list[str]:
-        """What stands on both ends of the comparisons, as far as it is of one of these sides."""
+        """The operands of the comparisons that belong to one of these sides."""
         found = []
         for text in pair:
             tokens = tokens_of(text)
@@ -263,7 +264,7 @@ class _Question:
     # --- conditions -------------------------------------------------------------------------------------------------
 
     def _sorted_conjuncts(self) -> tuple[list[str], list[str], list[str]]:
-        """Conditions of the left side alone, of the right side alone, of the pair."""
+        """Conditions on the left side alone, on the right side alone, and on the pair."""
         sides: tuple[list[str], list[str], list[str]] = ([], [], [])
         both = f"{self._rows(self._left, True)}, {self._rows(self._right, True)}"
         for text in self._parts.conjuncts:
@@ -280,7 +281,7 @@ class _Question:
         return sides
 
     def _rows(self, side: _Source, with_seq: bool = False) -> str:
-        """The side's columns as a table, for asking what binds."""
+        """The side's columns as a table, to test what binds."""
         seq = ", 0::BIGINT AS seq" if with_seq else ""
         return f'(SELECT * EXCLUDE ("~pos", "~time"){seq} FROM {side.base}) AS {side.name}'
 
@@ -329,23 +330,21 @@ class _Question:
         )
 
     def _window(self, window: WindowText | None) -> str:
-        """That the earlier row of the pair lies in the later one's window, as a condition on the numbers."""
+        """The condition, on the numbers, that the earlier row of the pair lies in the later one's window."""
         l, r = self._left.name, self._right.name  # noqa: E741 - the sides' own names
         if window is None:
             return f"{l}.seq <> {r}.seq"
         place, bound = ('"~time"', '"~time"') if window.is_time else ('"~index"', '"~before"')
 
         def inside(earlier: str, later: str) -> str:
-            start, slide = f"{later}.{bound}", window.slide
-            upward = f"({start} + ((-{start}) % {slide} + {slide}) % {slide})"
-            return f"{earlier}.{place} >= {upward} - {window.length}"
+            return f"{earlier}.{place} >= {window_begin_sql(f'{later}.{bound}', window.length, window.slide)}"
 
         return f"CASE WHEN {l}.seq < {r}.seq THEN {inside(l, r)} WHEN {l}.seq > {r}.seq THEN {inside(r, l)} END"
 
     # --- the select list ----------------------------------------------------------------------------------------------
 
     def _select_list(self) -> tuple[list[str], list[str | None]]:
-        """The items as DuckDB shall see them, stars written out, and the names that they give."""
+        """The items for DuckDB, with stars expanded, and the names of their columns."""
         found: list[tuple[str, str | None, _Source | None]] = []
         for text in self._parts.items:
             starred = self._starred(text)
@@ -361,9 +360,9 @@ class _Question:
 
     @staticmethod
     def _unique(name: str | None, side: _Source | None, given: list[str]) -> str | None:
-        """The name in the result: a star's takes its side's alias before it where the list gives it twice.
+        """The name in the result; a star's column gets its side's alias as a prefix if the list has the name twice.
 
-        None where the specification leaves it open: an expression without an alias, or one name twice.
+        None if the specification doesn't define it: an expression without an alias, or a name that occurs twice.
         """
         if name is None or given.count(name.lower()) == 1:
             return name
@@ -381,7 +380,7 @@ class _Question:
         return None
 
     def _own_name(self, text: str) -> str | None:
-        """The name that DuckDB gives the item, where it is a column or has an alias."""
+        """DuckDB's name for the item, if it is a column or has an alias."""
         if _ESCAPED_NAME.search(text):
             return None
         tokens = tokens_of(text)
@@ -389,7 +388,7 @@ class _Question:
         try:
             name = self._db.sql(f"SELECT {text}\nFROM {both}").columns
         except _CANNOT_BE_BOUND:
-            return None  # perhaps it names an alias of the list: the whole statement tells
+            return None  # perhaps it names an alias of the list, which the whole statement shows
         except duckdb.Error as error:
             raise Undecided(f"DuckDB stops at a constant: {error}") from error
         if len(name) != 1:
@@ -402,9 +401,10 @@ class _Question:
 
 
 _CANNOT_BE_BOUND = (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException, duckdb.SyntaxException)
-#: What the product's parser passes on with a cast to text, or leaves out: it takes more types than DuckDB.
+#: Functions to which the product's parser adds casts to text, or signs that it drops, so that it takes more types than
+#: DuckDB.
 _LENIENT = re.compile(r"\b(replace|upper|lower)\s*\(|\+\s*\(", re.IGNORECASE)
-#: An alias as an escape string: DuckDB's parsers before 2.0 resolve its escapes, those since leave them.
+#: An alias as an escape string: DuckDB resolves its escapes before 2.0, but not since.
 _ESCAPED_NAME = re.compile(r"\bAS\s+E'", re.IGNORECASE)
 _VALUES = {"TRUE", "FALSE", "NULL"}
 _BEFORE_VALUES = {"SELECT", "AND", "OR", "NOT", "ON", "WHERE", "WHEN", "THEN", "ELSE", "BETWEEN", "IN", "LIKE"}
@@ -415,29 +415,17 @@ _MOMENTS = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "L
 
 
 @cache
-def _engine() -> duckdb.DuckDBPyConnection:
-    found = duckdb.connect(config={"threads": 1, "enable_external_access": False})
-    found.execute("SET GLOBAL TimeZone = 'UTC'")
-    return found
-
-
-def _database() -> duckdb.DuckDBPyConnection:
-    """A connection with temporary tables of its own."""
-    return _engine().cursor()
-
-
-@cache
 def _forbidden_functions() -> frozenset[str]:
-    """Functions that a statement can't call: aggregates, those of tables, those that read more than values."""
+    """Functions that a statement can't call: aggregates, table functions, and those that read more than values."""
     sql = """SELECT DISTINCT lower(function_name) FROM duckdb_functions()
              WHERE function_type IN ('aggregate', 'table', 'pragma', 'table_macro')
                 OR stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY') OR function_name = 'unnest'"""
     scalar = """SELECT DISTINCT lower(function_name) FROM duckdb_functions()
                 WHERE function_type = 'scalar' AND stability = 'CONSISTENT' AND function_name <> 'unnest'"""
-    found, kept = ({name for (name,) in _engine().execute(each).fetchall()} for each in (sql, scalar))
+    found, kept = ({name for (name,) in engine().execute(each).fetchall()} for each in (sql, scalar))
     return frozenset(found - kept) | _READ_THE_SESSION
 
 
 def quoted(name: str) -> str:
-    """The name as SQL takes it whatever its letters are."""
+    """The name, quoted so that SQL accepts any letters."""
     return '"' + name.replace('"', '""') + '"'

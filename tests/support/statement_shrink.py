@@ -1,4 +1,4 @@
-"""A statement with a finding made small: fewer items, conditions, columns and rows, as long as the finding stays."""
+"""Makes a statement with a finding smaller: fewer items, conditions, columns and rows, as long as the finding stays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Fails = Callable[[DrawnStatement], bool]
 
 
 def shrunk(statement: DrawnStatement, fails: Fails) -> DrawnStatement:
-    """The smallest statement found for which `fails` still says True."""
+    """The smallest statement found for which `fails` still returns True."""
     while True:
         smaller = next((each for each in _smaller(statement) if fails(each)), None)
         if smaller is None:

@@ -1,4 +1,4 @@
-"""Drawn statements as query files, and their tables pushed piece by piece."""
+"""Drawn statements as query files, whose tables are pushed piece by piece."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pyarrow as pa
 import yaml
 
 import spojoin
+from spojoin.columns.stream_columns import arrow_schema
 from spojoin.embedded.engine import Engine
 from spojoin.embedded.writers import result_schema
 from spojoin.query.load import parse_query
-from spojoin.query.schema import arrow_schema
 from spojoin.roles.router.config import UNLIMITED, RouterConfig
 from spojoin.wire.codec import decode, encode
 from tests.support.statement_draw import DrawnStatement
@@ -23,14 +23,14 @@ from tests.support.statement_text import clauses
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a query file answers in its older outputs: (probe, left, right) a pair, (row, matches) a row."""
+    """A query file's answers in the older outputs: (probe, left, right) per pair, (row, matches) per row."""
 
     pairs: list[tuple[int, int, int]]
     counts: list[tuple[int, int]]
 
 
 def outputs_of(expected: Expected, rows: int) -> Outputs:
-    """The older outputs of what the oracle says, over `rows` rows that took a number."""
+    """The oracle's answer in the older outputs, over `rows` rows that took a number."""
     counts = [0] * rows
     for probe, _, _ in expected.pairs:
         counts[probe] += 1
@@ -38,7 +38,7 @@ def outputs_of(expected: Expected, rows: int) -> Outputs:
 
 
 def all_columns(statement: DrawnStatement) -> DrawnStatement:
-    """The statement with `*` for its select list."""
+    """The statement with `*` as its select list."""
     parts = clauses(statement.text)
     begin = statement.text.index(parts.items[0])
     last = parts.items[-1]
@@ -47,7 +47,7 @@ def all_columns(statement: DrawnStatement) -> DrawnStatement:
 
 
 def query_file(statement: DrawnStatement, output: str | None) -> str:
-    """The query file that says the same."""
+    """The equivalent query file."""
     streams: dict[str, Any] = {}
     for each in statement.tables:
         streams[each.name] = {"schema": {field.name: field.type for field in each.fields}}
@@ -60,14 +60,14 @@ def query_file(statement: DrawnStatement, output: str | None) -> str:
 
 
 def by_join(statement: DrawnStatement) -> pa.Table:
-    """The answer of `spojoin.Join` to the tables as wholes."""
+    """The answer of `spojoin.Join` to the whole tables."""
     with spojoin.Join(query_file(statement, "rows"), max_rejects="100%") as join:
         found = [join.push(each.table, each.name) for each in statement.tables]
         return pa.concat_tables([*found, join.flush()])
 
 
 def by_roles(statement: DrawnStatement) -> pa.Table:
-    """The answer of the services' machines, with the tiny frames and batches that the statement's text draws.
+    """The answer of the services' machines, with tiny frames and batches drawn from the statement's text.
 
     Every record between them is written as bytes and read again.
     """
@@ -86,7 +86,7 @@ def by_roles(statement: DrawnStatement) -> pa.Table:
 
 
 def pushed(statement: DrawnStatement, output: str | None, rng: Random) -> pa.Table:
-    """The answer of `spojoin.Join` to the tables in pieces of any size, the streams by turns."""
+    """The answer of `spojoin.Join` to the tables in pieces of any size, with alternating streams."""
     found = []
     with spojoin.Join(query_file(statement, output)) as join:
         waiting = {each.name: each.table for each in statement.tables}

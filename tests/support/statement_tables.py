@@ -1,7 +1,7 @@
-"""Tables for drawn statements: every type, tiny domains, many ties, and the values that comparisons get wrong.
+"""Tables for drawn statements: every type, tiny domains, many ties, and values that are hard to compare.
 
-Numbers are whole or quarters and small, so that DuckDB, which compares a whole number with a double in doubles, rounds
-nothing: what must be compared without rounding has tests of its own.
+Numbers are small and whole, or quarters, so that DuckDB, which compares whole numbers with doubles as doubles, rounds
+nothing. Exact comparisons have their own tests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-#: The moment that event times are counted from.
+#: The origin of event times.
 EPOCH = datetime(2024, 1, 31, 23, 59, 59)
 
 ARROW: Mapping[str, pa.DataType] = {
@@ -99,7 +99,7 @@ class Field:
     type: str
 
     def sql(self, rng: Random) -> str:
-        """The name as a user may write it: in quotes where it must be, in another case where it may be."""
+        """The name as a user may write it: in quotes if needed, perhaps in another case if allowed."""
         if self.name in _PLAIN:
             return rng.choice([self.name] * 6 + [f'"{self.name}"', _other_case(self.name)])
         return '"' + self.name.replace('"', '""') + '"'
@@ -120,7 +120,7 @@ class DrawnTable:
 
 
 def draw_tables(rng: Random, streams: int, rows: tuple[int, int] = (15, 45)) -> tuple[DrawnTable, ...]:
-    """One or two streams; two share some columns' names and types."""
+    """One or two streams; two streams share some columns' names and types."""
     names = rng.sample(["trips", "quotes", "Order-Lines", "t1"], streams)
     first = _fields(rng, [])
     found = [_table(rng, names[0], first, rows)]
@@ -131,7 +131,7 @@ def draw_tables(rng: Random, streams: int, rows: tuple[int, int] = (15, 45)) -> 
 
 
 def _fields(rng: Random, kept: list[Field]) -> list[Field]:
-    """Six to ten columns, of them two of numbers at least, in any order."""
+    """Six to ten columns in any order, at least two of them numbers."""
     used = {field.name.lower() for field in kept}
     names = [name for name in (*_PLAIN, *rng.sample(_QUOTED, 3)) if name.lower() not in used]
     rng.shuffle(names)
@@ -161,7 +161,7 @@ def _values(rng: Random, kind: str, count: int, nulls: float) -> pa.Array[Any]:
 
 
 def _times(rng: Random, count: int) -> pa.Array[Any]:
-    """Event times that ascend, often by nothing."""
+    """Event times that never fall and often repeat."""
     step = rng.choice([1, 1_000, 700_001])
     moments, now = [], EPOCH
     for _ in range(count):

@@ -1,7 +1,7 @@
-"""A statement's text taken apart by DuckDB's own tokens, for the oracle of statements.
+"""Splits a statement's text by DuckDB's own tokens, for the oracle of statements.
 
-Nothing is parsed but what the oracle needs: where clauses begin, where AND joins conditions, what the window says. All
-else stays text as the user wrote it.
+It parses only what the oracle needs: where clauses begin, where AND joins conditions, and the window. Everything else
+stays the user's text.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import duckdb
 
 
 class Refusable(Exception):
-    """What the statement says isn't a join as the specification has it: the product must refuse it."""
+    """The statement isn't a join by the specification, so the product must refuse it."""
 
 
 class Undecided(Exception):
-    """The oracle can't say what the statement means."""
+    """The oracle can't determine what the statement means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Token:
 
     @property
     def word(self) -> str:
-        """The token in capitals where it is a word without quotes, else ''."""
+        """The token in capitals if it is a word without quotes, otherwise ''."""
         return self.text.upper() if self.kind in {"keyword", "identifier"} and self.text[0] != '"' else ""
 
 
@@ -49,7 +49,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class WindowText:
-    """A window's length and slide: rows, or microseconds where `is_time`."""
+    """A window's length and slide in rows, or in microseconds if `is_time`."""
 
     is_time: bool
     length: int
@@ -73,17 +73,17 @@ _OPENING, _CLOSING = {"(", "[", "{"}, {")", "]", "}"}
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-zµ]*)\s*", re.ASCII)
 _COUNTS = {"": 1, "K": 1_000, "k": 1_000, "M": 1_000_000}
 _MICROSECONDS = {"us": 1, "ms": 1_000, "s": 1_000_000, "sec": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
-#: Beside these, `x BETWEEN a AND b` isn't the whole condition.
+#: Next to these, `x BETWEEN a AND b` isn't the whole condition.
 _NOT_HALVED = {"NOT", "IS", "IN", "LIKE", "ILIKE", "SIMILAR", "OR", "=", "==", "<", ">", "<=", ">=", "<>", "!="}
 _SET_WORDS = {"UNION", "INTERSECT", "EXCEPT"}
 _LATER_CLAUSES = {"GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "QUALIFY", "FETCH"} | _SET_WORDS
 _OTHER_JOINS = {"NATURAL", "CROSS", "POSITIONAL", "LATERAL"}
-#: Whose rows ask, which other oracles answer.
+#: Joins whose rows ask; other oracles answer these.
 _ASKING_JOINS = {"LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "ASOF"}
 
 
 def clauses(text: str) -> Clauses:
-    """The statement taken apart. Raises Refusable and Undecided."""
+    """The parts of the statement. Raises Refusable and Undecided."""
     tokens = _without_end(tokens_of(text))
     window, tokens = _take_window(tokens)
     if not tokens or tokens[0].word != "SELECT":
@@ -124,7 +124,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def name_of(token: Token) -> str:
-    """The name that an identifier stands for, its quotes taken off."""
+    """The name of an identifier, without quotes."""
     return token.text[1:-1].replace('""', '"') if token.text[0] == '"' else token.text
 
 
@@ -188,7 +188,7 @@ def _size(text: str) -> tuple[int, bool]:
 
 
 def _at(tokens: Sequence[Token], word: str) -> int | None:
-    """The first such word outside parentheses; the FROM of IS DISTINCT FROM is none, nor is an alias."""
+    """The first such word outside parentheses, except the FROM of IS DISTINCT FROM and aliases."""
     found = (k for k, token in enumerate(tokens) if token.word == word and token.depth == 0)
     return next((k for k in found if not k or tokens[k - 1].word not in {"DISTINCT", "AS"}), None)
 
@@ -225,7 +225,7 @@ def _items(text: str, tokens: list[Token]) -> Iterator[str]:
 
 
 def _conjuncts(tokens: list[Token]) -> Iterator[list[Token]]:
-    """The runs of tokens that ANDs join at the top, parentheses around them taken off; BETWEEN stays whole here."""
+    """The runs of tokens that ANDs join at the top level, without outer parentheses; BETWEEN stays whole here."""
     while _is_wrapped(tokens):
         tokens = tokens[1:-1]
     if not tokens:
@@ -244,7 +244,7 @@ def _conjuncts(tokens: list[Token]) -> Iterator[list[Token]]:
 
 
 def _halves(text: str, tokens: list[Token]) -> list[str]:
-    """The conjunct's text, `x BETWEEN a AND b` as two."""
+    """The conjunct's text; `x BETWEEN a AND b` gives two."""
     depth = tokens[0].depth
     words = [(token.word or token.text) if token.depth == depth else "" for token in tokens]
     if words.count("BETWEEN") != 1 or _NOT_HALVED & set(words):
@@ -259,7 +259,7 @@ def _halves(text: str, tokens: list[Token]) -> list[str]:
 
 
 class _Ands:
-    """Tells the ANDs between conditions from those of BETWEEN."""
+    """Distinguishes the ANDs between conditions from those of BETWEEN."""
 
     def __init__(self, depth: int) -> None:
         self._depth, self._between = depth, 0
@@ -275,7 +275,7 @@ class _Ands:
 
 
 def _is_wrapped(tokens: Sequence[Token]) -> bool:
-    """Whether one pair of parentheses is around all."""
+    """Whether one pair of parentheses encloses all tokens."""
     return (
         len(tokens) >= 2
         and (tokens[0].text, tokens[-1].text) == ("(", ")")

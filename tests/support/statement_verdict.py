@@ -1,4 +1,4 @@
-"""What the product makes of a statement, beside what the oracle says: right, refused with a sentence, or a finding."""
+"""Compares the product's answer to a statement with the oracle's: right, refused with a sentence, or a finding."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.support.statement_draw import DrawnStatement
 from tests.support.statement_oracle import Expected, StatementOracle
 from tests.support.statement_text import Refusable, Undecided
 
-#: What no sentence for people holds.
+#: Text that no sentence for people may contain.
 _RAW = re.compile(r"Traceback|\b[A-Z]\w*(Error|Exception)\(|<class |object at 0x|\bNone\b.*\bNone\b")
-#: Statements of the grammar that have an answer and yet no use.
+#: Refusals of useless statements of the grammar, though these have an answer.
 _MAY_REFUSE = re.compile("two columns of results are called|the interval is empty")
-#: Columns have no smaller whole numbers than these.
+#: Columns have no smaller integer types than these.
 _ARROW_NAMES = {
     "INTEGER": "int32",
     "BIGINT": "int64",
@@ -50,9 +50,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How the product answered, for counting, and what is wrong, if anything.
+    """The kind of the product's answer, for counting, and the finding, if any.
 
-    outcome: 'right' with rows, 'empty', 'refused', 'undecided' (answered where the oracle can't say)
+    outcome: 'right' with rows, 'empty', 'refused', 'undecided' (answered, but the oracle can't judge)
     """
 
     outcome: str
@@ -63,10 +63,10 @@ Answer = Callable[[DrawnStatement], pa.Table]
 
 
 def judged(statement: DrawnStatement, oracle: StatementOracle, must_answer: bool, answer: Answer) -> Verdict:
-    """The product's answer to the statement against the oracle's.
+    """The verdict on the product's answer to the statement, by the oracle's.
 
-    must_answer: whether the statement is of the grammar, so that a refusal is a finding too
-    answer: asks the product
+    must_answer: whether the statement follows the grammar, so that a refusal is also a finding
+    answer: gets the product's answer
     """
     expected = _expected(statement, oracle)
     try:
@@ -76,7 +76,7 @@ def judged(statement: DrawnStatement, oracle: StatementOracle, must_answer: bool
     except BadData as error:
         is_right = "all rows were refused" in str(error) and not (isinstance(expected, Expected) and expected.rows)
         return Verdict("empty") if is_right else Verdict("crash", Finding("crash", str(error)))
-    except Exception:  # noqa: BLE001 - whatever it is, it is a finding
+    except Exception:  # noqa: BLE001 - any error is a finding
         return Verdict("crash", Finding("crash", traceback.format_exc(limit=-4)))
     if isinstance(expected, Expected):
         return _compared(found, expected)
@@ -102,13 +102,13 @@ def by_sql(statement: DrawnStatement) -> pa.Table:
 
 
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
-    """The rows in Python's values; two columns may have one name."""
+    """The rows as Python values; two columns may have the same name."""
     columns = [[_plain(value) for value in column.to_pylist()] for column in table.columns]
     return list(zip(*columns, strict=True)) if columns else []
 
 
 def expected_rows(expected: Expected) -> list[tuple[Any, ...]]:
-    """The oracle's rows in the same values as `rows_of` gives."""
+    """The oracle's rows in the form of `rows_of`."""
     return [tuple(map(_plain, row)) for row in expected.rows]
 
 
@@ -142,7 +142,7 @@ def _difference(found: Sequence[object], expected: Sequence[object]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value whatever library it came from; times in UTC, without saying so; intervals as DuckDB gives them."""
+    """The value independent of its library: times in UTC without a zone, intervals as DuckDB gives them."""
     if isinstance(value, pa.MonthDayNano):
         return timedelta(days=30 * value.months + value.days, microseconds=value.nanoseconds // 1000)
     if isinstance(value, datetime):

@@ -1,7 +1,6 @@
-"""Statements whose right side is a table, drawn with rows and versions, and their answers by nested loop and by DuckDB.
+"""Statements whose right side is a table, drawn with rows and versions, and their answers by DuckDB.
 
-The definition: a left row is answered about all rows of the table's version that was loaded last before it. Neither
-oracle shares anything with the product, nor with the other.
+By definition, a left row is answered about all rows of the last table version that was loaded before it.
 """
 
 from __future__ import annotations
@@ -10,12 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
-import duckdb
 import pyarrow as pa
 
-from tests.support.asking_statements import CONDITIONS, FILTERS, FORMS, SCHEMA, Condition, Row
+from tests.support.asking_statements import CONDITIONS, FILTERS, FORMS, SCHEMA, Row, duckdb_answer
 
 #: Sizes of versions: none, one row, few, and more than a frame or batch of any test holds.
 SIZES = (0, 1, 5, 20, 150)
@@ -23,15 +21,18 @@ SIZES = (0, 1, 5, 20, 150)
 
 @dataclass(frozen=True, slots=True)
 class TableStatement:
-    """A statement and what comes in order: lists of rows, each a version of the table (True) or rows of the stream."""
+    """A statement and its input in order: lists of rows, each a version of the table (True) or rows of the stream."""
 
     kind: str
     items: str
     clauses: str
-    condition: Condition
+    condition: str
     filters: tuple[tuple[str, Any], tuple[str, Any]]
     emit: str
     steps: tuple[tuple[bool, tuple[Row, ...]], ...]
+
+    names: ClassVar = ("a", "b")
+    is_timed: ClassVar = False
 
     def sql(self) -> str:
         """The statement as the product reads it."""
@@ -40,11 +41,11 @@ class TableStatement:
 
     def _where(self) -> str:
         left, right = self.filters
-        on = self.condition.sql + (f" AND r.{right[0]}" if right[0] else "")
+        on = self.condition + (f" AND r.{right[0]}" if right[0] else "")
         return f"ON {on}" + (f" WHERE l.{left[0]}" if left[0] else "")
 
     def numbered(self) -> Iterator[tuple[list[tuple[int, Row]], list[tuple[int, Row]]]]:
-        """Stretches of left rows with the version that each is answered about, all with their numbers."""
+        """Runs of left rows with the version that they are answered about, all with their numbers."""
         number, version = 0, []
         for is_table, rows in self.steps:
             passing = [row for row in rows if self.filters[int(is_table)][1](row)]
@@ -55,47 +56,24 @@ class TableStatement:
             else:
                 yield here, version
 
-    def partners(self) -> list[tuple[int, int]]:
-        """All pairs of numbers, by the nested loop."""
-        return [
-            (left, right)
-            for lefts, version in self.numbered()
-            for left, a in lefts
-            for right, b in version
-            if self.condition.holds(a, b) is True
-        ]
-
     def answer(self) -> list[tuple[Any, ...]]:
-        """What DuckDB gives for each stretch of left rows and its version."""
-        return [row for lefts, version in self.numbered() for row in self._of_stretch(lefts, version)]
+        """DuckDB's answer for each run of left rows and its version."""
+        return [row for run in self.numbered() for row in self.answer_about(*run)]
 
-    def _of_stretch(self, lefts: list[tuple[int, Row]], version: list[tuple[int, Row]]) -> list[tuple[Any, ...]]:
-        db = duckdb.connect(config={"threads": 1})
-        for name, rows in (("lefts", lefts), ("rights", version)):
-            db.register(name, _numbered_table(rows))
-        where = self._where()
-        if self.kind in ("SEMI ", "ANTI "):
-            grouped = ", ".join(item.partition(" AS ")[0] for item in self.items.split(", "))
-            bound = "> 0" if self.kind == "SEMI " else "= 0"
-            sql = f"SELECT {self.items} FROM lefts AS l LEFT JOIN rights AS r {where} GROUP BY {grouped}"
-            return db.execute(f"{sql} HAVING COUNT(r.seq) {bound} ORDER BY n").fetchall()
-        clauses = self.clauses.replace("GROUP BY l", "GROUP BY l.id, l.x, l.y, l.s, l.seq")
-        items = self.items.replace("MEDIAN_DISC", "QUANTILE_DISC(r.y, 0.5)")
-        order = "ORDER BY n" + (", p" if " AS p" in items and "QUALIFY" not in clauses else "")
-        if "QUALIFY" in clauses:
-            order = "ORDER BY n, r.y DESC NULLS LAST, r.seq"
-        sql = f"SELECT {items} FROM lefts AS l {self.kind}JOIN rights AS r {where} {clauses} {order}"
-        return db.execute(sql).fetchall()
+    def answer_about(self, lefts: list[tuple[int, Row]], version: list[tuple[int, Row]]) -> list[tuple[Any, ...]]:
+        """DuckDB's answer for left rows about one version."""
+        rest = f"{self._where()} {self.clauses}"
+        return duckdb_answer(self.kind, self.items, rest, _numbered_table(lefts), _numbered_table(version))
 
 
 def _numbered_table(rows: list[tuple[int, Row]]) -> pa.Table:
-    fields = [SCHEMA.field(name) for name in ("id", "x", "y", "s")]
-    values = [{**{field.name: row[field.name] for field in fields}, "seq": number} for number, row in rows]
-    return pa.Table.from_pylist(values, pa.schema([*fields, ("seq", pa.int64())]))
+    return pa.Table.from_pylist(
+        [{**row, "seq": number} for number, row in rows], pa.schema([*SCHEMA, ("seq", pa.int64())])
+    )
 
 
 def draw(seed: int, versions: int | None = None) -> TableStatement:
-    """The statement of a seed: tie-dense rows, NULLs, versions of all sizes, some directly behind one another.
+    """The statement of a seed: tie-dense rows, NULLs, versions of all sizes, some directly after one another.
 
     versions: 1 draws one version before all rows
     """
@@ -120,7 +98,7 @@ def draw(seed: int, versions: int | None = None) -> TableStatement:
 
 
 def stretches(statement: TableStatement) -> list[bool]:
-    """Whether each stretch of equal steps is of versions, for what a test wants to have drawn."""
+    """Whether each run of equal steps consists of versions, for tests that need certain draws."""
     return [is_table for is_table, _ in groupby(statement.steps, key=lambda step: step[0])]
 
 

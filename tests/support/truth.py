@@ -1,4 +1,4 @@
-"""The table of truth: kinds of values, and what the page says of each by every door."""
+"""The table of truth: kinds of values, and the page's statement about each kind for every door."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.pages import ROOT
 KAFKA = ["Kafka JSON", "Avro", "Protobuf", "JSON Schema"]
 DOORS = ["CSV", "JSON", "Parquet", "Arrow", "pandas", "Polars", *KAFKA, "Spark"]
 MOMENT = dt.datetime(2024, 3, 1, 10, 0, 0, 123456)
-#: By kind: an array of one value, its text, and how a schema declares it for Kafka, None where none does.
+#: By kind: an array of one value, its text, and its declaration in a schema for Kafka, None if there is none.
 KINDS = {
     "whole number": (pa.array([9007199254740993]), "9007199254740993", "long"),
     "unsigned, 64 bits": (pa.array([2**64 - 1], pa.uint64()), "18446744073709551615", "uint64"),
@@ -56,7 +56,7 @@ KINDS = {
 
 
 def said(array: pa.Array[Any]) -> str:
-    """A value's text: that of JSON, without quotes; a NaN as a word."""
+    """A value's text as in JSON, without quotes; NaN as a word."""
     if pa.types.is_floating(array.type) and array.is_valid()[0].as_py() and array[0].as_py() != array[0].as_py():
         return "nan"
     text = json_values(array)[0].as_py()

@@ -1,8 +1,8 @@
-"""Statements over values of every kind, which come in by every door, drawn with their rows; DuckDB has their answers.
+"""Statements over values of every kind, given by every door, drawn with their rows; DuckDB gives the answers.
 
-Nothing bounds which rows may meet but event times, so DuckDB answers the same text over the same finite rows: what it
-hasn't got (`GROUP BY l`, ASOF with a tolerance) is written out for it. Of a file it sees the lines that are whole.
-Kinds that DuckDB compares by rounding them aren't mixed.
+Only event times bound which rows may join, so DuckDB answers the same text over the same finite rows. What it lacks
+(`GROUP BY l`, ASOF with a tolerance) is written out. Of a file it gets only the valid lines. Kinds that DuckDB rounds
+to compare aren't mixed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -31,6 +29,7 @@ import pyarrow.parquet as pq
 
 import spojoin
 from spojoin.errors import QueryError
+from tests.support.by_duckdb import engine
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "+05:30")
 UNITS = ("s", "ms", "us", "ns")
@@ -53,7 +52,7 @@ def _decimals(*texts: str) -> tuple[Decimal, ...]:
     return tuple(map(Decimal, texts))
 
 
-#: By kind its Arrow type and values.
+#: Each kind's Arrow type and values.
 KINDS: Mapping[str, tuple[pa.DataType, Sequence[Any]]] = {
     "int": (pa.int32(), (0, 1, 2, 3, -1)),
     "long": (pa.int64(), (0, 1, 3, *_BIG, 2**63 - 1)),
@@ -90,17 +89,17 @@ FAMILIES = (
     ("time",),
     ("duration(us)", "duration(ms)"),
 )
-#: Of these families the nearest is asked for, a tolerance in the words of each.
+#: Families for which statements ask for the nearest row, each with a tolerance.
 NEAREST = {0: "3", 2: "1.25", 3: "INTERVAL '2 hours'", 5: "INTERVAL '2 hours'"}
 _UNTOLD = ("time", "duration(us)", "duration(ms)")
 _COLUMNS = ("f", "g")
-#: What may bound the moments of two columns, so that a statement takes them for event times.
+#: Conditions that bound two moments, so that a statement may take these as event times.
 _BOUND = re.compile(r"l\.[fg] = r|BETWEEN l\.f|TOLERANCE|ASOF")
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A side: its door, the kinds of its columns, its whole rows, and lines of a file that are none, by place."""
+    """A side: its door, the kinds of its columns, its valid rows, and invalid lines of a file, by place."""
 
     door: str
     kinds: Mapping[str, str]
@@ -108,7 +107,7 @@ class Side:
     broken: tuple[tuple[int, bytes], ...] = ()
 
     def given(self, name: str, folder: Path) -> tuple[str, dict[str, Any], dict[str, str]]:
-        """How a statement names the side; the tables to give for that; the schema, where the door has none."""
+        """The side's name in a statement, the tables to pass for it, and the schema if the door has none."""
         path = folder / f"{name}.{ {'CSV': 'csv', 'JSON': 'jsonl'}.get(self.door, 'parquet') }"
         if self.door == "Parquet":
             pq.write_table(self.table, path)
@@ -141,9 +140,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class ValueStatement:
-    """A statement; `{l}` and `{r}` stand for the sides of either text, `{on}` for the condition.
+    """A statement; in both texts `{l}` and `{r}` stand for the sides, and `{on}` for the condition.
 
-    sql: the statement as spojoin reads it; oracle: what it means, as DuckDB does
+    sql: the statement for spojoin; oracle: the same for DuckDB
     carried: the kind of a selected column by its name
     """
 
@@ -159,7 +158,7 @@ class ValueStatement:
         return f"{self.sql.format(l='a', r='b', on=self.condition)} {dict(self.options)} over {sides}"
 
     def asked(self, folder: Path) -> tuple[pa.Table, dict[str, int]]:
-        """What spojoin answers, and the rows that it refused by reason."""
+        """spojoin's answer, and the rows that it refused, by reason."""
         left, right = (side.given(name, folder) for side, name in zip(self.sides, "ab", strict=True))
         text = self.sql.format(l=left[0], r=right[0], on=self.condition)
         schema = {each[0].strip("'"): each[2] for each in (left, right) if each[2]}
@@ -170,8 +169,8 @@ class ValueStatement:
             return results.to_arrow(), dict(results.rejected)
 
     def expected(self) -> pa.Table:
-        """What DuckDB answers."""
-        db = _database().cursor()
+        """DuckDB's answer."""
+        db = engine().cursor()
         for name, side in zip("ab", self.sides, strict=True):
             db.register("arriving", side.table)
             casts = ", ".join(f"CAST({n} AS {_cast(kind)}) AS {n}" for n, kind in side.kinds.items() if _cast(kind))
@@ -181,11 +180,11 @@ class ValueStatement:
         return db.execute(self.oracle.format(l="a", r="b", on=self.condition)).to_arrow_table()
 
     def put_right(self, refusal: QueryError) -> ValueStatement | None:
-        """The statement as the refusal proposes it: whole, or with a cast in its condition; None where it doesn't."""
+        """The refusal's proposal: a whole statement, or a cast in the condition; None if it has none."""
         if refusal.instead is not None:
             return replace(self, sql=refusal.instead.replace("{", "{{").replace("}", "}}"))
-        found = re.search(r"such as (\((.+?)\) AT TIME ZONE '[^']+'), or take '", str(refusal))
-        found = found or re.search(r"or compare texts by (CAST\((.+?) AS VARCHAR\))", str(refusal))
+        found = re.search(r"such as (\((.+?)\) AT TIME ZONE '[^']+'), or take the local", str(refusal))
+        found = found or re.search(r"or compare texts, (CAST\((.+?) AS VARCHAR\))", str(refusal))
         if found is None:
             return None
         column = found[2].removeprefix("CAST(").removesuffix(" AS TIMESTAMP)")
@@ -195,7 +194,7 @@ class ValueStatement:
         return replace(self, sql=sql, condition=condition)
 
     def finding(self, folder: Path) -> str | None:
-        """What is wrong with spojoin's answer, None if nothing is."""
+        """The fault of spojoin's answer, or None."""
         try:
             found, refused = self.asked(folder)
         except QueryError as error:
@@ -215,23 +214,16 @@ class ValueStatement:
 
 
 def _cast(kind: str) -> str:
-    """As what DuckDB reads a kind that its own comparisons treat in another way; empty for others."""
+    """The type to which DuckDB casts a kind that it compares in another way; empty for other kinds."""
     return {"category": "VARCHAR", "uint64": "DECIMAL(20,0)"}.get(kind, "TIMESTAMPTZ" if kind in _ZONED else "")
 
 
 def _keeps(found: pa.Table, name: str, kind: str) -> bool:
-    """Whether a selected column has the zone, the digits and the unit that its kind says."""
+    """Whether a selected column has its kind's zone, digits and unit."""
     given, wanted = found.schema.field(name).type, KINDS[kind][0]
     if pa.types.is_timestamp(wanted):
         return given.tz == wanted.tz and (given.unit == "ns" or wanted.unit != "ns")
     return given == wanted if pa.types.is_decimal(wanted) else True
-
-
-@cache
-def _database() -> duckdb.DuckDBPyConnection:
-    db = duckdb.connect(config={"threads": 1})
-    db.execute("SET GLOBAL TimeZone = 'UTC'")
-    return db
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -243,7 +235,7 @@ def rows_of(table: pa.Table) -> list[tuple[str, ...]]:
 
 
 def _counted(column: pa.ChunkedArray) -> list[Any]:
-    """The values; of times and durations the nanoseconds."""
+    """The values; for times and durations, nanoseconds."""
     kind = column.type
     if pa.types.is_temporal(kind) and not pa.types.is_date(kind) and not pa.types.is_interval(kind):
         factor = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[kind.unit]
@@ -285,7 +277,7 @@ def _text(value: Any) -> str:
 
 
 def _declared(kind: str) -> str:
-    """The kind in a schema's words."""
+    """The kind's declaration in a schema."""
     if kind in _ZONED:
         return f"timestamptz({kind.partition(' ')[2]})"
     return "timestamp" if kind in _NAIVE else "string" if kind in ("large", "category") else kind
@@ -310,7 +302,7 @@ def draw_values(seed: int) -> ValueStatement:
     condition = written.condition
     if moments:
         condition += f" AND r.ts BETWEEN l.ts - INTERVAL '{rng.choice((0, 2))} hours' AND l.ts + INTERVAL '90 min'"
-    # Among equally near rows the latest is meant: by ts, which nobody could guess beside another moment.
+    # Among equally near rows the latest counts, by ts, which a statement must name beside another moment.
     is_said = first is _nearest and any(_is_moment(KINDS[side.kinds[name]][0]) for side in sides for name in _COLUMNS)
     timed = {"time": "ts"} if moments and (rng.random() < 0.5 or is_said) else {}
     found = replace(written, condition=condition, options=timed)
@@ -320,7 +312,7 @@ def draw_values(seed: int) -> ValueStatement:
 
 
 def _timed(side: Side) -> Side:
-    """The side with a moment in each row, where the statement may take the column for the event time."""
+    """The side with a moment in each row, if the statement may take the column as the event time."""
     columns = [
         pc.fill_null(column, _values(Random(0), side.door, side.kinds[name], 1, 0.0)[0])
         if _is_moment(column.type)
@@ -351,7 +343,7 @@ def _side(rng: Random, door: str, families: Sequence[Sequence[str]], moments: Se
 
 
 def _fitting(door: str, kinds: Sequence[str]) -> Sequence[str]:
-    """The kinds of a family that a door has."""
+    """The kinds of a family that a door supports."""
     if door in _TEXTS:
         return [kind for kind in kinds if not kind.startswith(("timestamp(ns", "ns "))]
     if door == "Polars":
@@ -430,13 +422,13 @@ def _ranked(rng: Random, sides: Sequence[Side], _number: int) -> ValueStatement:
 
 
 def _nearest(rng: Random, sides: Sequence[Side], number: int) -> ValueStatement:
-    """An ASOF join by f, in each of the ways in which one is written."""
+    """An ASOF join by f, in any notation."""
     sign, distance = rng.choice((">=", ">", "<=", "<")), NEAREST[number]
     is_past, is_left = sign[0] == ">", rng.random() < 0.5
     kind = rng.choice(("ASOF LEFT JOIN", "LEFT ASOF JOIN")) if is_left else "ASOF JOIN"
     nearest, far = f"l.f {sign} r.f", f"r.f >= l.f - {distance}" if is_past else f"r.f <= l.f + {distance}"
     is_near, order = rng.random() < 0.5, "r.ts DESC, " if "ts" in sides[0].kinds else ""
-    is_bare = rng.random() < 0.4 and not order  # two could be meant beside a bound of time
+    is_bare = rng.random() < 0.4 and not order  # ambiguous beside a bound of time
     written = f"ON {{on}} AND {nearest}" if is_bare else f"MATCH_CONDITION ({nearest}) ON {{on}}"
     written += f" TOLERANCE {distance}" if is_near else ""
     rows = (

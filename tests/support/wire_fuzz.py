@@ -1,9 +1,9 @@
-"""Fuzzes the wire format: mutates valid messages, and wants each to be refused, or to be a record that encodes again.
+"""Fuzzes the wire format: each mutated message must be refused, or decode to a record that encodes again.
 
     python -m tests.support.wire_fuzz --frames 10000000
 
-A frame is drawn from its number alone, so `--from` and `--frames 1` replay one. Most have valid checksums: without
-them nothing behind the checksums would ever be reached.
+A frame is drawn from its number alone, so `--from` and `--frames 1` replay one. Most have valid checksums, since
+otherwise no code after the checks would run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CORPUS = 1_000
 CHUNK = 5_000
 #: Most frames take less than a millisecond; a chunk that takes this long hangs, and its process ends with a traceback.
 CHUNK_S = 120
-#: What a process may allocate beyond what it has at its start: frames of the corpus have some kilobytes.
+#: How much a process may allocate after its start; frames of the corpus have some kilobytes.
 ALLOCATED_BYTES_MAX = 1 << 30
 EXTREMES = (0, 1, 2, 7, 8, 255, 1 << 15, (1 << 16) - 1, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1)
 
@@ -52,7 +52,7 @@ class Parts(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """A frame that was neither refused nor a record: its number, its bytes, what happened."""
+    """A frame that was neither refused nor a record: its number, its bytes, and the fault."""
 
     number: int
     frame: bytes
@@ -97,7 +97,7 @@ def sealed(parts: Parts) -> bytes:
 
 
 def flipped(rng: Random, data: bytes) -> bytes:
-    """A few bits are others."""
+    """Flip a few bits."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 8)) if changed else 0):
         changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
@@ -105,24 +105,24 @@ def flipped(rng: Random, data: bytes) -> bytes:
 
 
 def truncated(rng: Random, data: bytes) -> bytes:
-    """Only a beginning is left."""
+    """Keep only the beginning."""
     return data[: rng.randint(0, len(data))]
 
 
 def spliced(rng: Random, data: bytes, other: bytes) -> bytes:
-    """The beginning of one, the end of another."""
+    """Join the beginning of one message and the end of another."""
     return data[: rng.randint(0, len(data))] + other[rng.randint(0, len(other)) :]
 
 
 def repeated(rng: Random, data: bytes) -> bytes:
-    """A piece stands twice, or is gone."""
+    """Duplicate or remove a piece."""
     begin = rng.randint(0, len(data))
     end = min(len(data), begin + rng.choice((1, 2, 8, 64)))
     return data[:end] + data[begin:] if rng.random() < 0.5 else data[:begin] + data[end:]
 
 
 def overwritten(rng: Random, data: bytes) -> bytes:
-    """A number is an extreme one: a length, a count, an offset."""
+    """Replace a number (a length, a count, an offset) by an extreme one."""
     number = rng.choice(EXTREMES)
     size = rng.choice((4, 8))
     written = (number & ((1 << 8 * size) - 1)).to_bytes(size, "little")
@@ -144,7 +144,7 @@ def bytes_changed(rng: Random, data: bytes, other: bytes) -> bytes:
 
 
 def envelope_changed(rng: Random, header: bytes, other: bytes) -> bytes:
-    """A field of the envelope is an extreme one, a repeated one stands twice or not at all, columns change places."""
+    """Make an envelope field extreme, duplicate or remove a repeated one, or swap columns."""
     envelope = pb.Envelope.FromString(header)
     target = rng.choice([envelope, getattr(envelope, envelope.WhichOneof("record"))])
     fields = list(target.DESCRIPTOR.fields)
@@ -156,7 +156,7 @@ def envelope_changed(rng: Random, header: bytes, other: bytes) -> bytes:
 
 
 def field_changed(rng: Random, target, field) -> None:
-    """Change one field of a protobuf message, whatever it is."""
+    """Change one field of a protobuf message, of any kind."""
     is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
     if is_map or (field.containing_oneof is not None and field.message_type is not None):
         return
@@ -170,7 +170,7 @@ def field_changed(rng: Random, target, field) -> None:
 
 
 def repeated_changed(rng: Random, values, field) -> None:
-    """An entry stands twice, is gone, comes first, or is another."""
+    """Duplicate, remove, move or replace an entry."""
     kind = rng.randrange(4)
     if not len(values):
         return
@@ -226,12 +226,12 @@ def fuzzed(number: int, valid: list[bytes]) -> bytes:
 
 
 def fault(frame: bytes) -> str | None:
-    """What is wrong with how a frame is read; None where it is refused, or a record with one canonical form."""
+    """The fault of a frame's decoding; None if it is refused, or a record with one canonical form."""
     try:
         record = decode(frame)
     except WireError:
         record = None
-    except Exception:  # noqa: BLE001  (what a reader must never meet)
+    except Exception:  # noqa: BLE001  (a reader must never raise this)
         return traceback.format_exc()
     try:
         if record is None:
@@ -249,7 +249,7 @@ def fault(frame: bytes) -> str | None:
 
 
 def arrow_columns(record) -> Iterator[pa.Array]:
-    """Everything of a record that Arrow holds, which its readers take as it is."""
+    """A record's Arrow columns, which readers take unchecked."""
     for carrier in (record, *getattr(record, "slices", ()), *getattr(record, "unjoined", ())):
         for name in ("keys", "traces", "payload", "rows"):
             held = getattr(carrier, name, None)
@@ -267,7 +267,7 @@ def _fault_of_peek(frame: bytes) -> None:
 
 
 def fuzz(numbers: range, valid: list[bytes]) -> tuple[Counter[str], list[Broken]]:
-    """How many frames were refused and how many taken, and those that were neither."""
+    """The numbers of refused and accepted frames, and the frames that were neither."""
     counts: Counter[str] = Counter()
     broken = []
     for number in numbers:
@@ -298,7 +298,7 @@ def _run(numbers: range) -> tuple[Counter[str], list[Broken]]:
 
 
 def fuzz_all(numbers: range, jobs: int) -> Iterator[tuple[range, list[Broken]]]:
-    """Each chunk with its broken frames, in order. Raises BrokenProcessPool where a frame ends its process."""
+    """Each chunk with its broken frames, in order. Raises BrokenProcessPool if a frame ends its process."""
     _valid[:] = corpus()
     chunks = [numbers[at : at + CHUNK] for at in range(0, len(numbers), CHUNK)]
     context = multiprocessing.get_context("fork")
@@ -308,7 +308,7 @@ def fuzz_all(numbers: range, jobs: int) -> Iterator[tuple[range, list[Broken]]]:
 
 
 def main(say: Callable[[str], object] = print) -> int:
-    """Fuzz as the command line says; the exit status is 1 where a frame was neither refused nor a record."""
+    """Fuzz by the command line's options; the exit status is 1 if a frame was neither refused nor a record."""
     parser = argparse.ArgumentParser(description="Fuzz the wire format.")
     parser.add_argument("--frames", type=int, default=10_000_000)
     parser.add_argument("--from", dest="start", type=int, default=secrets.randbelow(1 << 62))

@@ -1,10 +1,10 @@
-{{- /* All take dict "root" $ "component" "backfill" "values" .Values.backfill */}}
+{{- /* Each takes dict "root" $ "component" "backfill" "values" .Values.backfill */}}
 
-{{- /* What `spojoin backfill` is told, but for Spark's master. */}}
+{{- /* The arguments of `spojoin backfill`, without Spark's master. */}}
 {{- define "spojoin.backfillArguments" -}}
 {{- $values := .values }}
 {{- if not $values.from }}{{ fail "backfill.from is empty: give the path of each stream's history, by its name" }}{{ end }}
-{{- if not $values.output }}{{ fail "backfill.output is empty: say where results go" }}{{ end }}
+{{- if not $values.output }}{{ fail "backfill.output is empty: name the folder of results" }}{{ end }}
 - backfill
 - /etc/spojoin/query/query.yaml
 {{- range $stream, $path := $values.from }}
@@ -49,7 +49,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* All of it in one pod, on as many cores as it has. */}}
+{{- /* The whole backfill in one pod, on all its cores. */}}
 {{- define "spojoin.backfillPod" -}}
 metadata:
   labels: {{ include "spojoin.labels" . | nindent 4 }}
@@ -75,7 +75,7 @@ spec:
   volumes: {{ include "spojoin.backfillVolumes" . | nindent 4 }}
 {{- end }}
 
-{{- /* The same on executors, as the operator of Kubeflow starts it. */}}
+{{- /* The backfill on executors, which Kubeflow's operator starts. */}}
 {{- define "spojoin.backfillApplication" -}}
 {{- $pod := dict "labels" (include "spojoin.labels" . | fromYaml) }}
 {{- $_ := set $pod "podSecurityContext" (include "spojoin.podSecurityContext" .root | fromYaml) }}
@@ -86,7 +86,7 @@ spec:
 {{- $driver := dict "serviceAccount" (printf "%s-backfill" (include "spojoin.fullname" .root)) }}
 {{- $_ := set $driver "env" (include "spojoin.backfillEnv" . | fromYamlArray) }}
 {{- $_ := set $driver "volumeMounts" (include "spojoin.backfillMounts" . | fromYamlArray) }}
-{{- /* Executors see rows alone: neither Kafka nor its secrets. */}}
+{{- /* Executors see only rows: they need neither Kafka nor its secrets. */}}
 {{- $executor := dict "env" .values.env "volumeMounts" (list (dict "name" "tmp" "mountPath" "/tmp")) }}
 {{- if .values.claim }}
 {{- $_ := set $executor "volumeMounts" (append $executor.volumeMounts (dict "name" "history" "mountPath" .values.mountPath)) }}

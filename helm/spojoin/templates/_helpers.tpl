@@ -11,7 +11,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
-{{- /* Labels of pods hold no version: a chart that renders a pod as before doesn't restart it. */}}
+{{- /* Pods' labels hold no version, so an upgrade that renders a pod as before doesn't restart it. */}}
 {{- define "spojoin.podLabels" -}}
 {{ include "spojoin.selectorLabels" . }}
 app.kubernetes.io/part-of: spojoin
@@ -30,11 +30,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
 {{- define "spojoin.devKafka" -}}{{ if kindIs "invalid" .Values.devKafka.enabled }}{{ .Values.demo.enabled }}{{ else }}{{ .Values.devKafka.enabled }}{{ end }}{{- end }}
-{{- /* The name that the broker gives to its clients: one that pods of all namespaces resolve. */}}
+{{- /* The name that the broker gives to its clients; pods of all namespaces can resolve it. */}}
 {{- define "spojoin.devKafkaHost" -}}{{ include "spojoin.fullname" . }}-kafka.{{ .Release.Namespace }}.svc{{- end }}
 {{- define "spojoin.devRedis" -}}{{ if kindIs "invalid" .Values.devRedis.enabled }}{{ .Values.demo.enabled }}{{ else }}{{ .Values.devRedis.enabled }}{{ end }}{{- end }}
 
-{{- /* The query's value as a map: a plain text replaces nothing. */}}
+{{- /* The query's value as a map; a query that is plain text replaces no other. */}}
 {{- define "spojoin.queryValue" -}}
 {{- if kindIs "map" .Values.query }}{{ toYaml .Values.query }}{{ else }}{{ dict "text" .Values.query | toYaml }}{{ end }}
 {{- end }}
@@ -47,27 +47,27 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{- /* The query file, and beside it those of queries whose results it takes in, and of its tables: a YAML map. */}}
+{{- /* A YAML map: the query file, the files of queries whose results it reads, and its tables. */}}
 {{- define "spojoin.queryFiles" -}}
 query.yaml: {{ include "spojoin.query" . | quote }}
 {{- range $name, $text := (include "spojoin.queryValue" . | fromYaml).others }}
-{{- if eq $name "query" }}{{ fail "query.others.query: its file would be that of the query itself: expected another name for that query" }}{{ end }}
+{{- if eq $name "query" }}{{ fail "query.others.query would overwrite the file of the query itself: expected another name for that query" }}{{ end }}
 {{ printf "%s.yaml" $name | quote }}: {{ $text | quote }}
 {{- end }}
 {{- range $name, $text := (include "spojoin.queryValue" . | fromYaml).tables }}
-{{- if hasSuffix ".yaml" $name }}{{ fail (printf "query.tables: %s would be the file of a query: expected CSV or JSON lines, such as tiers.csv" $name) }}{{ end }}
+{{- if hasSuffix ".yaml" $name }}{{ fail (printf "query.tables: %s has the file name of a query: expected CSV or JSON lines, for example tiers.csv" $name) }}{{ end }}
 {{ $name | quote }}: {{ $text | quote }}
 {{- end }}
 {{- end }}
 
-{{- /* Changes with the query and those whose results it takes in; every process reads them. */}}
+{{- /* A digest of the query and the queries whose results it reads; every process reads them. */}}
 {{- define "spojoin.queryDigest" -}}
 {{- $texts := include "spojoin.query" . }}
 {{- range (include "spojoin.queryValue" . | fromYaml).others }}{{ $texts = cat $texts . }}{{ end }}
 {{- sha256sum $texts }}
 {{- end }}
 
-{{- /* Changes with the tables' files, which the router alone reads; empty where there are none. */}}
+{{- /* A digest of the tables' files, which only the router reads; empty without tables. */}}
 {{- define "spojoin.tablesDigest" -}}
 {{- with (include "spojoin.queryValue" . | fromYaml).tables }}{{ toJson . | sha256sum }}{{ end }}
 {{- end }}
@@ -109,7 +109,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{- /* The pods of hooks: they run while the release's account may not be there, and prefer no node. */}}
+{{- /* Hooks' pods may run while the release's account doesn't exist; they prefer no node. */}}
 {{- define "spojoin.hookPod" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -155,7 +155,7 @@ imagePullSecrets: {{ toYaml . | nindent 2 }}
 {{- fail "redis.username is set without redis.passwordKey: name the key of its password in redis.existingSecret" }}
 {{- end }}
 {{- if .Values.redis.passwordKey }}
-- {name: SPOJOIN_REDIS_URL, value: {{ required "redis.url is empty: redis.existingSecret holds the password alone" (include "spojoin.redisUrl" .) | quote }}}
+- {name: SPOJOIN_REDIS_URL, value: {{ required "redis.url is empty: redis.existingSecret holds only the password" (include "spojoin.redisUrl" .) | quote }}}
 {{- with .Values.redis.username }}
 - {name: SPOJOIN_REDIS_USERNAME, value: {{ . | quote }}}
 {{- end }}
@@ -170,8 +170,8 @@ imagePullSecrets: {{ toYaml . | nindent 2 }}
 {{- include "spojoin.checkRegistry" . }}
 {{- end }}
 
-{{- /* Who a component is for Kafka, and for the schema registry if it reaches that: dict "root" $ "user" "router-sink", and
-     "roles" where it has some */}}
+{{- /* A component's login at Kafka, and at the schema registry if it reaches that: dict "root" $ "user" "router-sink", and
+     "roles" if it has any */}}
 {{- define "spojoin.login" -}}
 {{- $users := .root.Values.kafka.users }}
 {{- if $users.existingSecret -}}
@@ -193,7 +193,7 @@ imagePullSecrets: {{ toYaml . | nindent 2 }}
 
 {{- define "spojoin.volumes" -}}{{ include "spojoin.volumesWith" (dict "root" . "tmpSize" .Values.tmpSize) }}{{- end }}
 
-{{- /* dict "root" $ "tmpSize" "256Mi", and "query", how the name of the query's ConfigMap ends, where that isn't "query" */}}
+{{- /* dict "root" $ "tmpSize" "256Mi", and "query": the end of the name of the query's ConfigMap, by default "query" */}}
 {{- define "spojoin.volumesWith" -}}
 - name: query
   configMap: {name: {{ include "spojoin.fullname" .root }}-{{ default "query" .query }}}
@@ -233,7 +233,7 @@ imagePullSecrets: {{ toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{- /* The tolerations set, and how long a pod stays on a lost node: dict "root" $ "values" <the role's values> */}}
+{{- /* The tolerations, with the time that a pod stays on a lost node: dict "root" $ "values" <the role's values> */}}
 {{- define "spojoin.tolerations" -}}
 {{- $asked := default .root.Values.tolerations .values.tolerations }}
 tolerations:
@@ -249,7 +249,7 @@ tolerations:
 {{- end }}
 {{- end }}
 
-{{- /* The two instances of a process prefer different nodes; of numbered ones, the two of a number. */}}
+{{- /* The two instances of a process, or of a numbered pod, prefer different nodes. */}}
 {{- define "spojoin.antiAffinity" -}}
 {{- $both := dict "root" .root "component" .process.component }}
 {{- if gt (len (include "spojoin.instances" $both | fromYamlArray)) 1 -}}
@@ -265,7 +265,7 @@ podAntiAffinity:
 {{- end }}
 {{- end }}
 
-{{- /* Where a pod may run: dict "root" $ "values" <the role's values> "component" … */}}
+{{- /* The nodes on which a pod may run: dict "root" $ "values" <the role's values> "component" … */}}
 {{- define "spojoin.placement" -}}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets: {{ toYaml . | nindent 2 }}
@@ -306,7 +306,7 @@ metadata:
     {{- end }}
     {{- with .root.Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
   annotations:
-    {{- /* The others serve what the router announces; another name is another place in Kafka. */}}
+    {{- /* Only the router restarts for a changed query; the others follow its announcement, unless the name changes. */}}
     {{- if has "router" .process.roles }}
     checksum/query: {{ include "spojoin.queryDigest" .root }}
     {{- with include "spojoin.tablesDigest" .root }}
@@ -340,7 +340,7 @@ spec:
         {{- include "spojoin.variables" (dict "instance" "b") | nindent 8 }}
         {{- end }}
         {{- if has "pojoin" .process.roles }}
-        # A removed worker continues until no frame waits for it; in an upgrade, while other pods start.
+        # A removed worker continues until no frame waits for it. In an upgrade, it continues while other pods start.
         - {name: SPOJOIN_DRAIN_MS, value: {{ mul 1000 (min 20 (max 1 (sub .root.Values.terminationGracePeriodSeconds 10))) | quote }}}
         {{- end }}
         {{- with .joiner }}

@@ -1,4 +1,4 @@
-{{- /* The faults that may be injected here: an external Kafka or Redis may serve others, too. */}}
+{{- /* The faults that are possible here. An external Kafka or Redis may serve others, so no fault breaks it. */}}
 {{- define "spojoin.faults" -}}
 {{- $kinds := list "delete" }}
 {{- if .Values.shareProcessNamespace }}{{ $kinds = concat $kinds (list "kill" "pause") }}{{ end }}

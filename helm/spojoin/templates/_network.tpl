@@ -1,4 +1,4 @@
-{{- /* What the pods of each component reach, and the port that they serve. */}}
+{{- /* The servers that each component's pods reach, and the port that they serve. */}}
 {{- define "spojoin.reach" -}}
 {{- $table := (include "spojoin.topology" . | fromYaml).roles }}
 {{- $processes := include "spojoin.processes" . | fromYamlArray }}
@@ -12,7 +12,7 @@
 {{- end }}
 {{ $process.component }}: {kafka: {{ $kafka }}, redis: {{ $redis }}, kubernetes: {{ $kubernetes }}, registry: {{ and (eq (include "spojoin.usesRegistry" $process) "true") (not (empty $.Values.schemaRegistry.url)) }}, port: 8080}
 {{- end }}
-# The check asks Kafka which query is served, in an upgrade under the policies of the old release.
+# The check asks Kafka for the served query. In an upgrade, the old release's policies still apply.
 check-query: {kafka: true}
 {{- if .Values.page.enabled }}
 page: {kafka: true, redis: true, registry: {{ not (empty .Values.schemaRegistry.url) }}, port: 8080}
@@ -28,7 +28,7 @@ load: {kafka: true}
 {{- end }}
 {{- end }}
 {{- if .Values.backfill.enabled }}
-# Histories and results may be anywhere; executors and their driver talk to each other.
+# Histories and results may be anywhere. Executors and their driver talk to each other.
 backfill: {kafka: true, anywhere: true, peers: {{ .Values.backfill.operator }}}
 {{- end }}
 {{- range $name, $job := .Values.jobs }}
@@ -38,11 +38,10 @@ job-{{ $name }}: {kafka: true, redis: {{ has $name (list "check" "chaos") }}, ku
 {{- end }}
 {{- end }}
 
-{{- /* Whether clients use the chart's own servers. */}}
 {{- define "spojoin.usesDevKafka" -}}{{ and (eq (include "spojoin.devKafka" .) "true") (not .Values.kafka.bootstrapServers) }}{{- end }}
 {{- define "spojoin.usesDevRedis" -}}{{ and (eq (include "spojoin.devRedis" .) "true") (not .Values.redis.url) }}{{- end }}
 
-{{- /* Whom the development broker serves, in words. */}}
+{{- /* The pods that the development broker serves, in words. */}}
 {{- define "spojoin.devKafkaServes" -}}
 {{- $namespaces := .Values.devKafka.servesNamespaces }}
 {{- if or (not .Values.networkPolicy.enabled) (has "*" $namespaces) }}every pod of the cluster
@@ -80,7 +79,7 @@ job-{{ $name }}: {kafka: true, redis: {{ has $name (list "check" "chaos") }}, ku
 {{- end }}
 {{- end }}
 
-{{- /* One rule: the pods of the chart's own server, else ports anywhere or within the named networks. */}}
+{{- /* One rule: to the pods of the chart's own server, otherwise to ports anywhere or within the named networks. */}}
 {{- define "spojoin.server" -}}
 {{- if .isInside -}}
 - ports: [{port: {{ .port }}, protocol: TCP}]

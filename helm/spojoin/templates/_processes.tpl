@@ -1,14 +1,14 @@
-{{- /* Which processes a release runs. A process has one role, or several that share it: its name is `together` where
-     that is all of them, else its roles with a plus between them. In Kubernetes that is a minus. */}}
+{{- /* A release's processes. A process has one role or several. Its name is `together` if it has all roles; otherwise it is
+     its roles with `+` between them, which a component's name replaces with `-`. */}}
 
 {{- define "spojoin.topology" -}}{{ .Files.Get "files/topology.yaml" }}{{- end }}
 
-{{- /* `--reuse-values` knows no value that is younger than the release. */}}
+{{- /* With `--reuse-values`, values that are younger than the release are missing. */}}
 {{- define "spojoin.packing" -}}{{ .Values.packing | default "apart" | trim }}{{- end }}
 
-{{- /* The groups of roles that `packing` makes, in the data's way: a YAML list of {name, component, roles}. */}}
+{{- /* The groups of roles that `packing` makes, in the order of the data's flow: a YAML list of {name, component, roles}. */}}
 {{- define "spojoin.groups" -}}
-{{- $roles := (include "spojoin.topology" . | fromYaml).packable }}
+{{- $roles := (.Files.Get "files/packable.yaml" | fromYaml).packable }}
 {{- $text := include "spojoin.packing" . }}
 {{- $groups := list }}
 {{- if eq $text "together" }}{{ $groups = list $roles }}
@@ -16,7 +16,7 @@
 {{- end }}
 {{- $named := list }}
 {{- range $groups }}{{ range . }}
-{{- if not (has . $roles) }}{{ fail (printf "packing: unknown role %q; expected apart, together, or groups such as router+sink of %s" . (join ", " $roles)) }}{{ end }}
+{{- if not (has . $roles) }}{{ fail (printf "packing: unknown role %q; expected apart, together, or groups, for example router+sink, of %s" . (join ", " $roles)) }}{{ end }}
 {{- if has . $named }}{{ fail (printf "packing names %s twice; a role runs in one process" .) }}{{ end }}
 {{- $named = append $named . }}
 {{- end }}{{ end }}
@@ -37,7 +37,7 @@
 {{- range include "spojoin.groups" .root | fromYamlArray }}{{ if has $.role .roles }}{{ .component }}{{ end }}{{ end }}
 {{- end }}
 
-{{- /* How many of the first PO-Join workers share a process with other roles. */}}
+{{- /* The number of PO-Join workers that share a process with other roles: the first ones. */}}
 {{- define "spojoin.workersInside" -}}
 {{- eq (include "spojoin.componentOf" (dict "root" . "role" "pojoin")) "pojoin" | ternary 0 .Values.pojoin.inside }}
 {{- end }}
@@ -47,8 +47,8 @@
 {{- .Values.pojoin.replicas | default (ternary 2 $inside (eq $inside 0)) }}
 {{- end }}
 
-{{- /* How many of them share the first frames: where a controller sets their number, those that are there in any case, or as
-     many as the layout asks for. */}}
+{{- /* The worker count of the first frames. If a controller sets the number of workers, the count covers only workers that
+     always run, or follows the layout. */}}
 {{- define "spojoin.workersAtFirst" -}}
 {{- $layout := (include "spojoin.query" . | fromYaml).layout }}
 {{- $asked := kindIs "map" $layout | ternary $layout dict }}
@@ -63,8 +63,8 @@
 {{- max $workers $inside (.Values.pojoin.maxReplicas | default (ternary 8 $workers (eq $inside 0)) | int) }}
 {{- end }}
 
-{{- /* All processes of roles that may share one, as a YAML list of {name, component, roles} and, of those that are
-     numbered, `index`: the variable that holds a pod's number, and `start`: the first number. */}}
+{{- /* All processes of packable roles: a YAML list of {name, component, roles}. Numbered processes also have `index`, the
+     variable of a pod's number, and `start`, the first number. */}}
 {{- define "spojoin.processes" -}}
 {{- $inside := include "spojoin.workersInside" . | int }}
 {{- range include "spojoin.groups" . | fromYamlArray }}
@@ -77,7 +77,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* Whether workers are numbered pods: those need the controller. */}}
+{{- /* Whether workers are numbered pods, which need the controller. */}}
 {{- define "spojoin.isNumbered" -}}
 {{- $found := false }}
 {{- range include "spojoin.processes" . | fromYamlArray }}{{ if .index }}{{ $found = true }}{{ end }}{{ end }}
@@ -88,25 +88,24 @@
 {{- if kindIs "invalid" .Values.controller.enabled }}{{ include "spojoin.isNumbered" . }}{{ else }}{{ .Values.controller.enabled }}{{ end }}
 {{- end }}
 
-{{- /* Where roles share a process, a predictor runs only if the layout joins by its plan. */}}
+{{- /* No result depends on the predictor's plan, so small releases, whose roles share processes, run none by default. */}}
 {{- define "spojoin.hasPredictor" -}}
 {{- if kindIs "invalid" .Values.predictor.enabled }}
 {{- $isApart := true }}
 {{- range include "spojoin.groups" . | fromYamlArray }}{{ if gt (len .roles) 1 }}{{ $isApart = false }}{{ end }}{{ end }}
-{{- $layout := (include "spojoin.query" . | fromYaml).layout }}
-{{- or $isApart (eq "sta" (toString (kindIs "map" $layout | ternary $layout (dict "name" $layout)).name)) }}
+{{- $isApart }}
 {{- else }}{{ .Values.predictor.enabled }}{{ end }}
 {{- end }}
 
-{{- /* A process's values: those of its role; what roles share has `shared`, and what `groups` says under its name. */}}
+{{- /* A process's values: its role's; for a shared process, `shared` and its entry in `groups`. */}}
 {{- define "spojoin.processValues" -}}
 {{- $values := .root.Values }}
 {{- if gt (len .process.roles) 1 }}{{ mergeOverwrite (deepCopy $values.shared) (get $values.groups .process.name | default dict) | toYaml }}
-{{- else }}{{ get $values (eq .process.name "logical-and" | ternary "logicalAnd" .process.name) | toYaml }}
+{{- else }}{{ get $values (.process.name | camelcase | untitle) | toYaml }}
 {{- end }}
 {{- end }}
 
-{{- /* The components of a process: its own and, where standbys run, theirs: dict "root" $ "component" "router" */}}
+{{- /* The components of a process: its own, and its standby's if standbys run: dict "root" $ "component" "router" */}}
 {{- define "spojoin.instances" -}}
 {{- $isDoubled := false }}
 {{- if .root.Values.standbys }}{{ range include "spojoin.processes" .root | fromYamlArray }}{{ if eq .component $.component }}{{ $isDoubled = true }}{{ end }}{{ end }}{{ end }}
@@ -116,7 +115,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* A selector of a process's pods, those of its standby included: dict "root" $ "component" "router" */}}
+{{- /* A selector of the pods of a process and its standby: dict "root" $ "component" "router" */}}
 {{- define "spojoin.bothSelector" -}}
 {{- $instances := include "spojoin.instances" . | fromYamlArray }}
 {{- if eq (len $instances) 1 -}}

@@ -1,7 +1,7 @@
-{{- /* The query's names, for what creates topics and rights in place of the program; the install's check has the last word. */}}
+{{- /* The query's options, from which templates name topics and rights. The check before an install verifies these names. */}}
 {{- define "spojoin.queryOptions" -}}
 {{- $options := include "spojoin.query" . | fromYaml }}
-{{- with $options.Error }}{{ fail (printf "query is no YAML: %s" .) }}{{ end }}
+{{- with $options.Error }}{{ fail (printf "query is not YAML: %s" .) }}{{ end }}
 {{- if not (kindIs "map" $options.streams) }}{{ fail "query has no streams: give the query file with --set-file query.text=query.yaml" }}{{ end }}
 {{- toYaml $options }}
 {{- end }}
@@ -12,7 +12,7 @@
 {{- $query.name }}
 {{- end }}
 
-{{- /* Input topics, a YAML list in the order of the streams' names, and the topic of a table. */}}
+{{- /* A YAML list: the input topics in the order of the streams' names, then the tables' topics. */}}
 {{- define "spojoin.inputTopics" -}}
 {{- $named := get .Values.settings "input_topics" | default "{}" | fromJson }}
 {{- range $stream, $options := (include "spojoin.queryOptions" . | fromYaml).streams }}
@@ -27,7 +27,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* A name of the table, in which {query} and {input} stand: a YAML list, with one name for each input: dict "root" $ "name" … */}}
+{{- /* A YAML list: a name with {query} and {input} filled in, once for each input if it holds {input}: dict "root" $ "name" … */}}
 {{- define "spojoin.names" -}}
 {{- $name := replace "{query}" (include "spojoin.queryName" .root) .name }}
 {{- if contains "{input}" $name }}
@@ -39,12 +39,12 @@
 {{- end }}
 {{- end }}
 
-{{- /* How much of the results and of the dead letters to keep; empty for all. */}}
+{{- /* The bytes of results and of dead letters that Kafka keeps; empty for all. */}}
 {{- define "spojoin.resultsBytesMax" -}}
 {{- if hasKey .Values.settings "results_bytes_max" }}{{ int64 .Values.settings.results_bytes_max }}{{ else if .Values.demo.enabled }}268435456{{ end }}
 {{- end }}
 
-{{- /* How a kind of topic is kept, as the services keep it: what is said last counts. dict "root" $ "defaults" … "kind" … */}}
+{{- /* The configuration of a kind of topic, equal to the services': later sources take precedence. dict "root" $ "defaults" … "kind" … */}}
 {{- define "spojoin.topicConfig" -}}
 {{- $values := .root.Values }}
 {{- $limit := dict }}

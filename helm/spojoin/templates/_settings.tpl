@@ -1,4 +1,4 @@
-{{- /* Settings without secrets, of those that `readers` read, as files/topology.yaml says: dict "root" $ "readers" list */}}
+{{- /* The settings without secrets that `readers` read, by files/topology.yaml: dict "root" $ "readers" list */}}
 {{- define "spojoin.settingsOf" -}}
 {{- $table := (include "spojoin.topology" .root | fromYaml).readers }}
 {{- range include "spojoin.settings" .root | fromYamlArray }}
@@ -10,10 +10,10 @@
 {{- end }}
 {{- end }}
 
-{{- /* As whom a process of these roles reads settings: a list of roles. */}}
+{{- /* The readers of settings in a process of these roles. It takes a list of roles. */}}
 {{- define "spojoin.readers" -}}{{ gt (len .) 1 | ternary (append . "shared") . | toJson }}{{- end }}
 
-{{- /* All settings without secrets, as the check before an install gets them. */}}
+{{- /* All settings without secrets; the check before an install gets them. */}}
 {{- define "spojoin.settings" -}}
 {{- include "spojoin.checkSettings" . }}
 {{- if eq (include "spojoin.componentOf" (dict "root" . "role" "mutable")) "mutable" }}
@@ -37,7 +37,7 @@
 {{- with $query.adopt }}
 - {name: SPOJOIN_ADOPT, value: {{ . | quote }}}
 {{- end }}
-{{- /* In any case: an apply leaves a variable that its manifest doesn't name, and a replacement would go on being allowed. */}}
+{{- /* Always named: an apply keeps a variable that its manifest leaves out, and would go on allowing a replacement. */}}
 - {name: SPOJOIN_REPLACE, value: {{ $query.replace | default false | quote }}}
 {{- with $query.backfill }}
 - {name: SPOJOIN_BACKFILL, value: {{ . | quote }}}
@@ -61,14 +61,13 @@
 {{- end }}
 {{- end }}
 
-{{- /* Settings by name, as variables. */}}
 {{- define "spojoin.variables" -}}
 {{- range $name, $value := . }}
 - {name: SPOJOIN_{{ upper $name }}, value: {{ kindIs "float64" $value | ternary (toJson $value) (toString $value) | quote }}}
 {{- end }}
 {{- end }}
 
-{{- /* Settings that follow from other values would contradict them, or have no effect. */}}
+{{- /* These settings follow from other values. Under `settings`, they would contradict these or have no effect. */}}
 {{- define "spojoin.checkSettings" -}}
 {{- $instead := dict
   "query_file" "query" "bootstrap_servers" "kafka.bootstrapServers" "joiners" "mutable.replicas" "workers" "pojoin.replicas"
@@ -88,11 +87,10 @@
 {{- end }}
 {{- end }}
 
-{{- /* What is set of a schema registry must be whole. */}}
 {{- define "spojoin.checkRegistry" -}}
 {{- with .Values.schemaRegistry }}
 {{- if and (or .username .existingSecret .tlsSecret) (not .url) }}
-{{- fail "schemaRegistry.url is empty: name the registry, or remove what else is set of it" }}
+{{- fail "schemaRegistry.url is empty: name the registry, or remove the other values of schemaRegistry" }}
 {{- end }}
 {{- if ne (empty .username) (empty .existingSecret) }}
 {{- fail "schemaRegistry.username and schemaRegistry.existingSecret belong together: set both or none" }}
@@ -100,7 +98,6 @@
 {{- end }}
 {{- end }}
 
-{{- /* The controller's limits. */}}
 {{- define "spojoin.scaling" -}}
 {{- with .Values.controller.autoscale -}}
 - {name: SPOJOIN_AUTOSCALE, value: {{ .enabled | quote }}}
@@ -112,8 +109,8 @@
 {{- end }}
 {{- end }}
 
-{{- /* The Secrets that a process reads, as sources of a volume. A service ends when one of its files changes, and Kubernetes
-     starts it again with what is new, in variables, too: dict "root" $ "user" "page" "readers" list "values" <the role's values> */}}
+{{- /* The Secrets that a process reads, as sources of a volume. A service ends when one of these files changes. Kubernetes
+     then starts it with the new content, in variables too: dict "root" $ "user" "page" "readers" list "values" <the role's values> */}}
 {{- define "spojoin.secretSources" -}}
 {{- $values := .root.Values }}
 {{- $named := list }}

@@ -1,1 +1,1 @@
-"""What is measured: an adapter an engine."""
+"""The measured engines, each with an adapter."""

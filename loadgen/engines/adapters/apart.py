@@ -1,4 +1,4 @@
-"""Engines in Python that need other versions of packages than this one: each in a virtual environment of its own."""
+"""Python engines that need other package versions than this one, each in its own virtual environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCES = Path(__file__).parents[1] / "python"
 
 @dataclass(frozen=True, slots=True)
 class OwnPython:
-    """script: in SOURCES; requirements: what pip installs for it, the engine first."""
+    """script: its file in SOURCES; requirements: what pip installs, the engine first."""
 
     script: str
     requirements: Sequence[str]

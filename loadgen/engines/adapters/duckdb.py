@@ -8,13 +8,12 @@ import duckdb
 import pyarrow as pa
 
 from loadgen.engines.adapters.micro_batches import MicroBatches
-from loadgen.engines.answers import Gathered
-from loadgen.engines.variants import I64
-from loadgen.engines.workloads import EngineWorkload
+from loadgen.engines.workloads import EngineWorkload, Gathered
+from spojoin.arrays import I64
 
 
 class DuckDB(MicroBatches):
-    """A connection in memory, with as many threads as there are processors for it."""
+    """An in-memory connection, with one thread per available processor."""
 
     def __init__(self, workload: EngineWorkload) -> None:
         super().__init__(workload)
@@ -22,18 +21,17 @@ class DuckDB(MicroBatches):
 
     @property
     def version(self) -> str:
-        """Of the package."""
         return str(duckdb.__version__)
 
     def count(self, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table) -> int:
-        """By SQL over the Arrow tables."""
+        """Count by SQL over the Arrow tables."""
         found = self._run(f"SELECT count(*) FROM p JOIN s ON {' AND '.join(conditions)}", probes, stored)
         return sum(count for (count,) in found.fetchall())
 
     def gather(
         self, gathered: Gathered, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table
     ) -> tuple[I64, I64]:
-        """By GROUP BY of the probe, or as a row for each pair, with both numbers."""
+        """Group by the probe, or list a row for each pair, with both numbers."""
         on = f"FROM p JOIN s ON {' AND '.join(conditions)}"
         sql = f"SELECT p.seq AS probe, CAST({gathered.value} AS BIGINT) AS state {on} GROUP BY p.seq"
         if gathered is Gathered.LIST:

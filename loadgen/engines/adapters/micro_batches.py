@@ -1,8 +1,8 @@
-"""Engines for tables, asked again and again: a batch of probes against the window, as a stream's user of them would.
+"""Engines for tables that join batches of probes with the window, as their users would for a stream.
 
-For most of a batch's window it doesn't matter which probe asks: the stored rows from the last probe's bound up to the
-first probe are in every probe's window, and are joined by the workload's own conditions alone. The rows at both edges,
-about as many as two batches, are joined with the bounds of each probe's window as two further conditions.
+Most of the window is common to all probes of a batch: the stored rows from the last probe's bound up to the first probe
+are in every probe's window, so the workload's own conditions suffice to join them. The rows at both edges, about as
+many as two batches, are joined with the bounds of each probe's window as two further conditions.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from loadgen.engines.adapters.engine import PythonEngine, pieces
-from loadgen.engines.answers import Gathered
-from loadgen.engines.variants import I64
-from loadgen.engines.workloads import Probing, of_stream
+from loadgen.engines.workloads import Gathered, Probing, of_stream
+from spojoin.arrays import I64
 
 
 class MicroBatches(PythonEngine):
-    """Rows stay in memory as Arrow columns, so that storing costs nothing."""
+    """An engine whose rows stay in memory as Arrow columns, so that storing costs nothing."""
 
-    #: Probes of a batch, at most.
+    #: The most probes of a batch.
     batch_max: ClassVar[int] = 8_192
 
     @property
@@ -32,7 +31,7 @@ class MicroBatches(PythonEngine):
         return min(self.batch_max, max(16, self.workload.window // 8))
 
     def fill(self, first: int, last: int) -> None:
-        """Nothing to do."""
+        pass
 
     def probe(self, first: int, last: int) -> int:
         """Join batch by batch."""
@@ -47,7 +46,7 @@ class MicroBatches(PythonEngine):
         )
 
     def _answered(self, first: int, last: int) -> int:
-        """A probe's state is that of its partners in the middle of the batch's window, and of those at its edges."""
+        """A probe's state combines partners in the middle of the batch's window and partners at its edges."""
         answer, states = self.workload.answer, np.zeros(last - first, np.int64)
         (probing,) = self.workload.probings
         for each in self._parts(probing, first, last):
@@ -56,7 +55,7 @@ class MicroBatches(PythonEngine):
         return answer.total(states, self.workload.columns.get("c"))
 
     def _parts(self, probing: Probing, first: int, last: int) -> Iterator[tuple[tuple[str, ...], pa.Table, pa.Table]]:
-        """Conditions, probes and stored rows of the two joins that together are a batch's."""
+        """Conditions, probes and stored rows of the two joins that make up a batch's join."""
         length = self.workload.fill
         common, edges = [(last - 1 - length, first)], [(first - length, last - 1 - length), (first, last - 1)]
         bounds = (f"s.seq >= p.seq - {length}", "s.seq < p.seq")
@@ -70,13 +69,13 @@ class MicroBatches(PythonEngine):
 
     @abstractmethod
     def count(self, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table) -> int:
-        """How many pairs of probes p and stored rows s, columns seq, a, b, meet all conditions."""
+        """The number of pairs of probes p and stored rows s, columns seq, a, b, that meet all conditions."""
 
     @abstractmethod
     def gather(
         self, gathered: Gathered, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table
     ) -> tuple[I64, I64]:
-        """The numbers of all probes with partners, in any order, and the state that those leave: int64 (m,) each.
+        """The numbers of all probes with partners, in any order, and the states of these probes: int64 (m,) each.
 
-        Where pairs are listed, a number and a state for each of them.
+        If pairs are listed, a number and a state for each pair.
         """

@@ -11,10 +11,10 @@ import polars as pl
 import pyarrow as pa
 
 from loadgen.engines.adapters.micro_batches import MicroBatches
-from loadgen.engines.answers import Gathered
-from loadgen.engines.variants import I64
+from loadgen.engines.workloads import Gathered
+from spojoin.arrays import I64
 
-#: Pairs that a batch may have at the most: Polars holds all of them in memory.
+#: The most pairs of a batch, since Polars holds all of them in memory.
 PAIRS_MAX = 40_000_000
 STATES = {Gathered.COUNT: pl.len(), Gathered.SUM: pl.col("s_c").sum(), Gathered.LATEST: pl.col("s_seq").max() + 1}
 
@@ -24,22 +24,21 @@ class Polars(MicroBatches):
 
     @property
     def version(self) -> str:
-        """Of the package."""
         return str(pl.__version__)
 
     @property
     def batch(self) -> int:
-        """Fewer where the window is large, so that the pairs fit."""
+        """Probes of a batch: fewer for a large window, so that the pairs fit into memory."""
         return max(16, min(super().batch, PAIRS_MAX // self.workload.window))
 
     def count(self, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table) -> int:
-        """By `join_where`; p.a is named p_a, and so on."""
+        """Count by `join_where`; p.a is named p_a, and so on."""
         return int(_joined(conditions, probes, stored).select(pl.len()).collect().item())
 
     def gather(
         self, gathered: Gathered, conditions: tuple[str, ...], probes: pa.Table, stored: pa.Table
     ) -> tuple[I64, I64]:
-        """By `group_by` of the probe, or as a row for each pair, with both numbers."""
+        """Group by the probe, or list a row for each pair, with both numbers."""
         joined = _joined(conditions, probes, stored)
         if gathered is Gathered.LIST:
             found = joined.select("p_seq", "s_seq", pl.col("s_c").alias("state")).collect()

@@ -1,4 +1,4 @@
-"""The product, with its own way to search a window or any other: the embedded engine, order and results included."""
+"""The product's embedded engine, with any method to search a window; it includes ordering and results."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from loadgen.engines.adapters.engine import PythonEngine
 from loadgen.engines.workloads import EngineWorkload, of_stream
 from spojoin.embedded.run import engine_for
-from spojoin.published.door import check_asks
-from spojoin.published.methods.catalog import method
+from spojoin.evaluation.choices import check, method
 from spojoin.query.load import parse_query
 from spojoin.version import __version__
 
@@ -26,25 +25,24 @@ class SpoJoin(PythonEngine):
     def __init__(self, workload: EngineWorkload, name: str) -> None:
         super().__init__(workload)
         query = replace(parse_query(query_text(workload)), method=method(name, {}))
-        check_asks(query)
+        check(query)
         self._engine = engine_for(query, 1)
         self._answers = 0
         self._parities = (None,) if workload.question.is_self else (0, 1)
 
     @property
     def version(self) -> str:
-        """The package's."""
         return __version__
 
     def fill(self, first: int, last: int) -> None:
-        """By the same way as probes: the first rows find what little came before them."""
+        """Store rows as probes do; the first rows find the few earlier ones."""
         self.probe(first, last)
 
     def probe(self, first: int, last: int) -> int:
-        """Feed both streams' rows, and ask for all that can be said of them."""
+        """Feed both streams' rows, and flush to get all answers."""
         before = self._found()
         for stream in range(len(self._parities)):
-            # After a flush streams count as ended until they bring something, if only nothing.
+            # After a flush a stream counts as ended until it is fed again, even without rows.
             self._take(self._engine.feed(stream, self._rows(first, first, None)))
         for stream, parity in enumerate(self._parities):
             self._take(self._engine.feed(stream, self._rows(first, last, parity)))

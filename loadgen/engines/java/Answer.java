@@ -1,13 +1,13 @@
 import java.util.Properties;
 
-/** What a probe's partners come to: the state that they leave, 0 without any, and what it adds to the total. */
+/** A probe's answer: the state that its partners give, 0 without partners, and its share of the total. */
 record Answer(String gathered, String counted, long below, long[] c) {
     static Answer of(Properties read, long[] c) {
         return new Answer(
                 read.getProperty("gathered"), read.getProperty("counted"), Long.parseLong(read.getProperty("below")), c);
     }
 
-    /** In SQL, what a pair adds to the state of its probe: a row's number, a value, or a one. */
+    /** In SQL, a pair's share of its probe's state: a row's number, a value, or a one. */
     String value() {
         return isLatest() ? "s.seq" : isCount() ? "1" : "s.c";
     }
@@ -25,7 +25,7 @@ record Answer(String gathered, String counted, long below, long[] c) {
         return gathered.equals("latest");
     }
 
-    /** Whether it only matters if there is a partner. */
+    /** Whether the answer depends only on the existence of a partner. */
     boolean isAbsence() {
         return counted.equals("below") && below == 1;
     }
@@ -35,7 +35,7 @@ record Answer(String gathered, String counted, long below, long[] c) {
         return isLatest() ? Math.max(state, value + 1) : state + value;
     }
 
-    /** What a probe with this state adds to the total. */
+    /** The share of the total of a probe with this state. */
     long counts(long state) {
         return switch (counted) {
             case "rows" -> Math.max(state, 1);

@@ -7,7 +7,7 @@ import com.espertech.esper.runtime.client.EPRuntimeProvider;
 
 /** Esper: each probe stream's event searches a length window, by an index that Esper chooses or by a scan. */
 public final class Esper {
-    /** An event; what the question doesn't read is 0. */
+    /** An event; columns that the question doesn't read are 0. */
     public record Row(long seq, long a, long b, long c, long k, long e) {
         public long getSeq() {
             return seq;
@@ -85,7 +85,7 @@ public final class Esper {
         return runtime;
     }
 
-    /** An index where conditions are narrow; else a subquery that scans, several times as fast where they are wide. */
+    /** An index for narrow conditions; a subquery that scans for wide ones, which is several times as fast. */
     private static String select(Job job, int k) {
         String state = "select " + job.answer.aggregate(), probes = " from P" + k + " as p";
         String stored = " S" + k + "#length(" + job.window + ") as s where " + job.probings.get(k).where();
@@ -93,7 +93,7 @@ public final class Esper {
             return state + " as state" + probes + " unidirectional," + stored;
         }
         if (job.answer.isAbsence()) {
-            // It ends at the first partner.
+            // The scan ends at the first partner.
             return SCAN + "select case when exists (select * from" + stored + ") then 1L else 0L end as state" + probes;
         }
         return SCAN + "select (" + state + " from" + stored + ") as state" + probes;

@@ -28,9 +28,9 @@ import org.apache.flink.util.OutputTag;
  * Flink: an interval join in SQL without a key, which runs as one task. A row's time is its number in milliseconds.
  *
  * One job does everything, stage by stage: the fill, then the probes mark by mark. The source ends a stage
- * with a watermark and waits until every join's watermark shows that it has taken all of it: the pairs up to then are
- * exactly those of the mark, and so is the time. A join holds its watermark back by the
- * longest time between two rows of a pair, which is the window's.
+ * with a watermark and waits until every join's watermark shows that the join has taken the whole stage. The pairs and
+ * the time until then are exactly the mark's. A join holds its watermark back by the longest time between two rows of a
+ * pair, which is the window's.
  */
 public final class Flink {
     /** Milliseconds that a row may wait in a buffer that isn't full, as the last rows of a stage do. */
@@ -86,7 +86,7 @@ public final class Flink {
         }
     }
 
-    /** The probe's number, and what the pair adds to its state where that isn't one. */
+    /** The probe's number, and the pair's share of its state, unless that is one. */
     private static DataType pairType() {
         DataTypes.Field seq = DataTypes.FIELD("seq", DataTypes.BIGINT());
         return job.answer.isCount() ? DataTypes.ROW(seq) : DataTypes.ROW(seq, DataTypes.FIELD("v", DataTypes.BIGINT()));
@@ -166,7 +166,7 @@ public final class Flink {
         }
     }
 
-    /** Hands each row to the joins that it probes, once windows are full, and to those that store it. */
+    /** Hands each row to the joins that it probes, once windows are full, and to the joins that store it. */
     private static final class Split extends ProcessFunction<Row, Row> {
         private final List<OutputTag<Row>> tags;
 
@@ -189,7 +189,7 @@ public final class Flink {
         }
     }
 
-    /** Gathers a join's pairs by probe, and reports what they come to when its watermark shows that a stage is over. */
+    /** Gathers a join's pairs by probe, and reports their total when its watermark shows that a stage is over. */
     private static final class Count extends AbstractStreamOperator<Void>
             implements OneInputStreamOperator<RowData, Void> {
         private final int times;

@@ -61,7 +61,7 @@ public final class Hazelcast {
     private static Job job;
     private static String version;
     private static int joins;
-    /** By stage (the fill, then each mark): how many joins have ended it, and their matches. */
+    /** By stage (the fill, then each mark): the number of joins that have ended it, and their matches. */
     private static int[] ended;
     private static long[] totals;
 
@@ -127,7 +127,7 @@ public final class Hazelcast {
         return stage == 0 ? 0 : job.marks[stage - 1];
     }
 
-    /** The number that comes after those of a stage's rows. */
+    /** The number after the last row of a stage. */
     private static long sentinel(int stage) {
         return 2L * (job.fill + probes(stage)) - 1;
     }
@@ -196,7 +196,7 @@ public final class Hazelcast {
                     + " AS s ON (" + probing.where() + ") AND s.v BETWEEN p.v - " + 2 * job.fill + " AND p.v - 1";
         }
 
-        /** Which numbers are a stream's rows. */
+        /** Selects the numbers of a stream's rows. */
         private static String rows(int parity) {
             return parity < 0 ? "MOD(n.v, 2) = 0" : "MOD(n.v, 4) = " + 2 * parity;
         }

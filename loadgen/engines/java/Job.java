@@ -31,7 +31,7 @@ final class Job {
         long take(int row, boolean isProbe) throws Exception;
     }
 
-    /** How many rows there are, and their columns by name, in the order of the names. */
+    /** The number of rows, and their columns by name, in the order of the names. */
     final int rows;
     final Map<String, long[]> columns = new LinkedHashMap<>();
     final Answer answer;
@@ -75,7 +75,7 @@ final class Job {
         answer = Answer.of(read, columns.get("c"));
     }
 
-    /** A column's value, 0 where the question doesn't read it. */
+    /** A column's value; 0 if the question doesn't read it. */
     long value(String name, int row) {
         long[] column = columns.get(name);
         return column == null ? 0 : column[row];

@@ -62,7 +62,7 @@ public final class Siddhi {
         System.exit(0);
     }
 
-    /** Names of a row's columns, and its number where the answer is about the newest. */
+    /** Names of a row's columns, and its number if the answer is about the newest. */
     private static List<String> names(Job job) {
         List<String> names = new ArrayList<>(job.columns.keySet());
         if (job.answer.isLatest()) {

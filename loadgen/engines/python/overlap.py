@@ -1,7 +1,7 @@
-"""polars-bio, whose joins find overlapping intervals: a program of its own, for it needs an older Polars.
+"""polars-bio, whose joins find overlapping intervals: a separate program, since it needs an older Polars.
 
-It reads a job as README.md says, "An engine", and answers in micro-batches, as `micro_batches.py` does: the stored rows
-that are in all windows of a batch, and with the windows' bounds those at both edges.
+It reads a job as README.md specifies ("An engine"), and answers in micro-batches, as `micro_batches.py` does: it joins
+the stored rows that are in all windows of a batch, and with the windows' bounds the rows at both edges.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 import polars as pl
 import polars_bio as pb
 
-#: Probes of a batch, at most; and of the window, at most one part in so many.
+#: The most probes of a batch, and the part of the window that it may be at most: one in BATCH_OF.
 BATCH_MAX, BATCH_OF = 8_192, 8
 
 
 class Overlaps:
-    """A job's rows as intervals: those that probe, p, and those that are stored, s, by row number."""
+    """A job's rows as intervals: probes p and stored rows s, by row number."""
 
     def __init__(self, job: Mapping[str, str]) -> None:
         names = job["columns"].split()
@@ -36,7 +36,7 @@ class Overlaps:
         self._stored = _intervals(frame, stored_begin, stored_end, job["key"], ["seq", "c"])
 
     def probe(self, first: int, last: int) -> int:
-        """The sum of what the probes [first, last) list, which are at most a part of the window."""
+        """The sum of the lists of the probes [first, last), at most a part of the window."""
         length, probes = self._length, self._probes[first:last]
         common = _pairs(probes, self._stored[last - 1 - length : first])
         at_edges = pl.concat([self._stored[first - length : last - 1 - length], self._stored[first : last - 1]])
@@ -71,7 +71,7 @@ def main(path: str) -> None:
     pb.set_option("datafusion.execution.target_partitions", os.environ["POLARS_MAX_THREADS"])
     fill, overlaps = int(job["fill"]), Overlaps(job)
     batch = min(BATCH_MAX, max(16, int(job["window"]) // BATCH_OF))
-    overlaps.probe(fill, fill + 16)  # the first one reads code
+    overlaps.probe(fill, fill + 16)  # the first probe loads code
     _say({"filled": fill, "version": pb.__version__})
     done, total, began, cpu = 0, 0, time.perf_counter(), time.process_time()
     for mark in map(int, job["marks"].split()):

@@ -8,25 +8,24 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from loadgen.load.arrivals import Arrivals
-from loadgen.load.load import Load
+from loadgen.load.load import Arrivals, Load
 from loadgen.load.open_loop import OpenLoop, Sender
 from loadgen.load.ramp.step import LagPoint, Measured
 from loadgen.load.tap import ResultsTap
 
-#: Event-time order holds the last rows back while another partition may bring earlier ones; so the measurement ends
-#: earlier.
+#: Event-time order holds the last rows back while other partitions may have earlier ones, so the measurement ends this
+#: much earlier.
 TAIL_S = 1.0
-#: How fast windows are filled, in rows a second.
+#: The rate at which windows are filled, in rows a second.
 FILL_RATE = 50_000.0
-#: How often the lag is measured.
+#: The interval at which the lag is measured.
 LAG_S = 0.1
 LAG_POINTS_MIN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """How long a rate is tried: `settle_s` unmeasured, `measure_s` measured; then `drain_s` at most to catch up."""
+    """The times of a tried rate: `settle_s` unmeasured, `measure_s` measured, then at most `drain_s` to catch up."""
 
     settle_s: float = 3.0
     measure_s: float = 10.0
@@ -47,7 +46,6 @@ class Bench:
     _lag: list[LagPoint] = field(default_factory=list)
 
     def measure(self, rate: float) -> Measured:
-        """Try a rate."""
         plan, base = self.plan, self._out()
         load = self._load(rate)
         streams = len(load.workload.streams)
@@ -75,9 +73,9 @@ class Bench:
         )
 
     def fill(self, rows: int) -> bool:
-        """Send `rows` rows of each stream, fast, and wait for their results: then windows are full and code is warm.
+        """Send `rows` rows of each stream, fast, and wait for their results: then windows are full and code warm.
 
-        False where the services have produced nothing for `drain_s`.
+        Returns False if the services have produced nothing for `drain_s`.
         """
         load = replace(self.load, arrivals=Arrivals(FILL_RATE), first=self.load.first + self.rows, rows=rows)
         base, out = self._out(), -1
@@ -94,7 +92,7 @@ class Bench:
         return self._out() >= base + sent
 
     def _drain_some(self, due: int, out: int) -> None:
-        """Read until anything has come, for `drain_s` at most."""
+        """Read until a result comes, for at most `drain_s`."""
         deadline = time.monotonic() + self.plan.drain_s
         while self._out() == out < due and time.monotonic() < deadline:
             self.tend()
@@ -119,7 +117,7 @@ class Bench:
         loop.wait(self.plan.drain_s)
 
     def _drain(self, due: int, base: int) -> bool:
-        """Read on until all is answered; whether it was, within `drain_s`."""
+        """Read until all rows are answered; returns whether they were, within `drain_s`."""
         deadline = time.monotonic() + self.plan.drain_s
         while self._out() < due and time.monotonic() < deadline:
             self.tend()
@@ -131,7 +129,7 @@ class Bench:
 
 
 def _answered(lag: list[LagPoint], arrivals: Arrivals) -> float:
-    """Rows a second that came out between the first point and the last."""
+    """Rows answered per second between the first point and the last."""
     if len(lag) < 2:
         return 0.0
     out = [arrivals.rows_due(point.seconds) - point.rows for point in (lag[0], lag[-1])]

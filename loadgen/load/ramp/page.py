@@ -1,4 +1,4 @@
-"""The ramp as one HTML page: the latency-throughput curve and the table behind it, nothing from outside."""
+"""The ramp as one HTML page: the latency-throughput curve and its table, self-contained."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADINGS = ("rows/s asked", "sent", "answered", "lag rows", *(f"{name} ms" for n
 
 
 def cells(step: Step) -> tuple[str, ...]:
-    """A step under HEADINGS."""
+    """A step's cells in the order of HEADINGS."""
     figures = (step.rate, step.produced, step.answered, step.lag_rows)
     latencies = (*(getattr(step, field) for field in _LINES.values()), step.latency_ms_max)
     texts = (*(f"{figure:,.0f}" for figure in figures), *("-" if ms is None else f"{ms:,.0f}" for ms in latencies))
@@ -28,7 +28,7 @@ def cells(step: Step) -> tuple[str, ...]:
 
 
 def write_page(path: Path, title: str, about: str, steps: Sequence[Step], p99_ms_max: float) -> None:
-    """Write the page. Raises ConfigurationError where plotly is missing."""
+    """Write the page. Raises ConfigurationError if plotly is missing."""
     script, plot = _plot(sorted(steps, key=lambda step: step.rate), p99_ms_max)
     heads = "".join(f"<th>{escape(heading)}</th>" for heading in HEADINGS)
     rows = "".join(_row(step) for step in steps)
@@ -66,5 +66,5 @@ def _plot(steps: Sequence[Step], p99_ms_max: float) -> tuple[str, str]:
 
 
 def as_json(about: Mapping[str, object], steps: Sequence[Step], best: float | None) -> dict[str, object]:
-    """The ramp for machines; `highest_rate` is null where none holds."""
+    """The ramp as JSON; `highest_rate` is null if no rate holds."""
     return {**about, "highest_rate": best, "steps": [step.as_json() for step in steps]}

@@ -1,21 +1,21 @@
-"""One rate, tried for a while: what was measured, and whether it holds."""
+"""One tried rate: its measurements, and whether it holds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from math import sqrt
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from spojoin.arrays import F64
 
-#: A lag that grows by a smaller share of the rate is flat: within a step it could not be told from noise.
+#: A lag that grows by a smaller share of the rate is flat: within a step this can't be distinguished from noise.
 LAG_GROWTH_MAX = 0.02
-#: A lag that has grown by less than the rows of this time doesn't count either: results come by the frame.
+#: A lag that has grown by less than the rows of this time is also flat, since results come frame by frame.
 LAG_NOISE_S = 0.1
-#: A producer that is later than this makes the step say more about it than about the services.
+#: If the producer is later than this, the step measures the producer more than the services.
 BEHIND_S_MAX = 0.5
 
 
@@ -28,12 +28,12 @@ class LagPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A rate and what came of it in the measured part.
+    """A rate and its measurements.
 
-    rate, produced, answered: rows a second: asked for, sent, and answered or refused
-    lag_growth: rows a second by which the lag grew; lag_rows: its mean
-    latency_*: milliseconds from the moment at which a row was due to its result in hand; None where none came
-    verdict: why the rate doesn't hold, in words; empty where it does
+    rate, produced, answered: rows per second requested, sent, and answered or refused
+    lag_growth: rows per second by which the lag grew; lag_rows: the mean lag
+    latency_*: milliseconds from the time at which a row was due to the arrival of its result; None if none came
+    verdict: the reason why the rate doesn't hold; empty if it holds
     """
 
     rate: float
@@ -50,20 +50,19 @@ class Step:
 
     @property
     def holds(self) -> bool:
-        """Whether the rate can be kept up for good."""
+        """Whether the rate can be sustained."""
         return not self.verdict
 
     def as_json(self) -> dict[str, object]:
-        """For machines."""
         return {**asdict(self), "holds": self.holds}
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The raw material of a step, of its measured part only.
+    """The raw data of a step's measured part.
 
     lag: at least four points; latencies_ms: of each tuple that was due in it, float64 (n,)
-    behind_s: the latest that the producer was; is_drained: whether all rows were answered in the end
+    behind_s: the producer's largest delay; is_drained: whether all rows were answered in the end
     """
 
     rate: float
@@ -119,3 +118,49 @@ def _percentiles(latencies_ms: F64) -> tuple[float | None, ...]:
     if not len(latencies_ms):
         return None, None, None, None
     return tuple(round(float(value), 1) for value in np.percentile(latencies_ms, (50, 90, 99, 100)))
+
+
+class Tried(Protocol):
+    """A rate that was tried."""
+
+    @property
+    def rate(self) -> float:
+        """Rows a second."""
+        ...
+
+    @property
+    def holds(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """From `start` by `factor` up to `most`, or down to `least`; ends when the limit is known to `precision`."""
+
+    start: float
+    factor: float = 1.5
+    least: float = 100.0
+    most: float = 5_000_000.0
+    precision: float = 0.1
+
+    def next_rate(self, tried: Sequence[Tried]) -> float | None:
+        """The next rate, rounded to three digits; None once the limit is known."""
+        found = self._next(tried)
+        return None if found is None else float(f"{found:.3g}")
+
+    def _next(self, tried: Sequence[Tried]) -> float | None:
+        if not tried:
+            return self.start
+        failed = min((step.rate for step in tried if not step.holds), default=None)
+        held = highest_that_holds(tried)
+        if failed is None:
+            top = max(step.rate for step in tried)
+            return min(top * self.factor, self.most) if top < self.most else None
+        if held is None:
+            return max(failed / self.factor, self.least) if failed > self.least else None
+        return sqrt(held * failed) if failed / held > 1 + self.precision else None
+
+
+def highest_that_holds(tried: Sequence[Tried]) -> float | None:
+    """The highest rate that holds below the lowest that doesn't."""
+    failed = min((step.rate for step in tried if not step.holds), default=float("inf"))
+    return max((step.rate for step in tried if step.holds and step.rate < failed), default=None)

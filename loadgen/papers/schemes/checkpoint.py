@@ -1,9 +1,9 @@
-"""STA's completeness: what a probe misses of the tuples that workers share only at checkpoints.
+"""STA's completeness: a probe misses tuples that workers share only at checkpoints.
 
 STA (Aslam, Simonini, Gagliardelli, Zecchini, Bergamaschi), sections 4.2 to 4.4 and 7.3. A probe asks one of the workers
-that store cold tuples, drawn at random, and that one knows the other workers' tuples as of the last checkpoint. Tuples
+that store cold tuples, drawn at random, and this worker knows the others' tuples up to the last checkpoint. Tuples
 of hot keys lie at two workers that are always asked. The chained index has no hot keys: all its tuples are shared at
-checkpoints. This module simulates what is missed; the project's own STA layout asks every worker.
+checkpoints. This module simulates the misses; the project's own STA layout asks every worker.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loadgen.papers.schemes.setup import F64, I64
+from spojoin.arrays import F64, I64
 
 #: Probes compared with all stored tuples at once.
 PROBES = 256
@@ -21,7 +21,7 @@ PROBES = 256
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """workers: those for cold tuples; rate: tuples per second; window_s, checkpoint_s: seconds, 0: no checkpoints."""
+    """workers: for cold tuples; rate: tuples per second; window_s, checkpoint_s: seconds, 0: no checkpoints."""
 
     workers: int
     rate: float

@@ -3,7 +3,7 @@
 SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), section 4.3 and Figure 18. Each predicate's operator sends a bit array
 per tuple; hash partitioning brings a tuple's bit arrays to one worker, which ANDs them. A worker without a hash
 table keeps the last bit array of each predicate: while it waits for a tuple's second, another tuple's first overwrites
-what is there, and bit arrays of different tuples meet. That mode has `unsafe` in its name, and exists to show it.
+it, and bit arrays of different tuples meet. This mode has `unsafe` in its name, and exists to show the error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loadgen.papers.schemes.setup import I64, Channel, in_order, served
+from loadgen.papers.schemes.state import Channel, in_order, served
+from spojoin.arrays import I64
 from spojoin.kernels.compile import kernel
 
 Bits = NDArray[np.bool_]
@@ -26,7 +27,7 @@ NONE: Final = -1
 
 
 class Meeting(StrEnum):
-    """How bit arrays of one tuple find each other."""
+    """The way in which bit arrays of one tuple find each other."""
 
     BY_ID = "by_id"
     OVERWRITING_UNSAFE = "overwriting_unsafe"
@@ -53,7 +54,7 @@ class LogicalAnd:
         self.last = np.full((load.workers, len(load.service_ms)), NONE)
 
     def meet(self, first: int, tuples: int) -> I64:
-        """For each of the next tuples, whose bit array of each predicate it gets: int64 (predicates, tuples).
+        """For each of the next tuples, the source of its bit array of each predicate: int64 (predicates, tuples).
 
         first: the number of the first tuple; NONE in a column whose tuple gets no answer. All that was sent has arrived
         when this returns, so bit arrays meet out of turn within a call, or with leftovers of the call before.
@@ -98,7 +99,7 @@ def overwrite(order: I64, first: int, last: I64, sources: I64) -> I64:
 
 @dataclass(frozen=True, slots=True)
 class Correctness:
-    """tuples: the share with exactly right matches; false_positives, false_negatives: pairs; answers: those given."""
+    """tuples: the share with exactly right matches; false_positives, false_negatives: pairs; answers: their number."""
 
     tuples: float
     false_positives: int

@@ -1,39 +1,77 @@
-"""SPO-Join with its published ways of keeping state across workers: their answers, and how often these are wrong.
+"""SPO-Join with its published ways to keep state across workers: their answers, and the errors in them.
 
 Aslam, Beedkar, Simonini, "SPO-Join: Efficient Stream Inequality Join" (EDBT 2025), section 4.2 (state schemes) and
-section 4.3 (the logical AND, with and without a hash table). `state` says what each worker held when it evaluated a
-probe, `logical_and` whose bit arrays met; this module applies both to the exact search:
+section 4.3 (the logical AND, with and without a hash table). `state` tells what each worker held when it evaluated a
+probe, and `logical_and` which bit arrays met. This module applies both to the exact search:
 
 - Immutable part. The search goes back as far as the worker that lags most. A pair counts if the worker that has the
   partner's batch held it at that time, whether the window had left it or not.
-- Mutable part. Without a hash table a probe's bit arrays can be those of other tuples: then it is answered with their
+- Mutable part. Without a hash table a probe's bit arrays can belong to other tuples: then it is answered with their
   bounds, over the tuples that all of them found in the trees; a probe whose bit arrays were overwritten gets no answer.
 
 The answers are compared with the window's definition pair by pair. Errors that a worker makes with tuples that come
-after the probe don't show here, since these aren't stored yet; `errors` counts them too.
+after the probe don't show here, since these aren't stored yet; `state.count` counts them too.
 
-The delays are simulated, drawn from a seed: the counters of comparisons are those of one worker that has all batches.
+The delays are simulated, drawn from a seed. The counters of comparisons belong to one worker that has all batches.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from loadgen.papers.schemes.cache import MEMORY, open_cache
+from loadgen.papers.methods.catalog import METHODS
+from loadgen.papers.methods.side import Check, Found, Searches, Side, SideSpec
+from loadgen.papers.methods.spo_paper import SpoPaper
 from loadgen.papers.schemes.logical_and import NONE, LogicalAnd, Meeting, OperatorLoad
-from loadgen.papers.schemes.setup import Setup
-from loadgen.papers.schemes.state import KEY, HeldTrace, Scheme, SimulatedWorkers
+from loadgen.papers.schemes.state import KEY, HeldTrace, Scheme, Setup, SimulatedWorkers
+from spojoin.arrays import I64, Flags
 from spojoin.errors import ConfigurationError
-from spojoin.published.methods.side import I64, Check, Found, Searches, Side, SideSpec
-from spojoin.published.methods.spo_paper import SpoPaper
+from spojoin.evaluation.options import ChoiceOption, complete
+from spojoin.model import Method
+from spojoin.ports.interfaces import Store
+from spojoin.ports.memory import MemoryStore
 
-Mask = NDArray[np.bool_]
+#: The option's value for no server.
+MEMORY = "memory"
+TIMEOUT_S = 5.0
+
+
+def open_cache(where: str) -> Store:
+    """A Redis by its URL, or a store that only this process uses."""
+    if where == MEMORY:
+        return MemoryStore()
+    # The client is imported only if a server is named.
+    from spojoin.ports.redis_store import RedisStore  # noqa: PLC0415
+
+    return RedisStore(where, timeout_s=TIMEOUT_S)
+
+
+_NAME: Final = "spo_paper"
+_STATES = tuple(scheme.value for scheme in Scheme)
+_MEETINGS = tuple(meeting.value for meeting in Meeting)
+OPTIONS = (
+    *METHODS[_NAME].options,
+    ChoiceOption("state", Scheme.EXACT.value, "how workers know what has expired", choices=_STATES),
+    ChoiceOption("logical_and", Meeting.BY_ID.value, "whether the AND has a hash table", choices=_MEETINGS),
+    ChoiceOption("workers", 4, "simulated workers", 1, 1_024),
+    ChoiceOption("rate", 10_000.0, "tuples per second", 1, 1e9),
+    ChoiceOption("hop_ms", 1.0, "mean delay of a message", 1e-9, 1e6),
+    ChoiceOption("service_ms", 0.05, "of logical_and: mean time of a predicate's operator per tuple", 1e-9, 1e6),
+    ChoiceOption("interval_ms", 10.0, "of the distributed cache: between two writes, and reads", 1e-3, 1e6),
+    ChoiceOption("cache", MEMORY, "of the distributed cache: the URL of a Redis, or memory"),
+)
+
+
+def simulated(given: Mapping[str, str]) -> Method:
+    """SPO-Join with these options, given as text; omitted ones get defaults. Raises QueryError."""
+    return Method(_NAME, complete("the simulation of SPO-Join", OPTIONS, given))
+
+
 #: Probes compared with all tuples of the trees at once.
 PROBES = 256
 #: Rows of a tuple's request to a predicate: bounds, and the tuples before it.
@@ -55,7 +93,7 @@ def is_exact(spec: SideSpec) -> bool:
 
 
 class _Asked(NamedTuple):
-    """m probes: lower, upper int64 (m,), their windows; trace: what the workers held when they evaluated them."""
+    """m probes: lower, upper int64 (m,), their windows; trace: the workers' state when they evaluated the probes."""
 
     lower: I64
     upper: I64
@@ -63,15 +101,15 @@ class _Asked(NamedTuple):
 
     @property
     def reached(self) -> I64:
-        """How far back any worker went, int64 (m,)."""
+        """The farthest that any worker went back, int64 (m,)."""
         back: I64 = np.minimum(self.lower, self.trace.lower.min(axis=0))
         return back
 
-    def were_held(self, setup: Setup, probes: I64, partners: I64) -> Mask:
+    def were_held(self, setup: Setup, probes: I64, partners: I64) -> Flags:
         """Whether the worker of each partner's batch held it when it evaluated the probe."""
         batches = partners // setup.delta
         workers, ends = batches % setup.workers, (batches + 1) * setup.delta
-        held: Mask = (self.trace.lower[workers, probes] < ends) & (ends <= self.trace.upper[workers, probes])
+        held: Flags = (self.trace.lower[workers, probes] < ends) & (ends <= self.trace.upper[workers, probes])
         return held
 
 
@@ -91,7 +129,7 @@ class SpoPaperUnsafe(Side):
         self._meetings = [None if is_hashed else _Meetings(direction, spec, setup) for direction in spec.directions]
 
     def take(self, stored: I64, directions: Sequence[Searches], lower: I64, upper: I64) -> list[Found]:
-        """Search as far back as the worker that lags most, and keep what the workers would have answered."""
+        """Search as far back as the worker that lags most, and keep the workers' answers."""
         asked = _Asked(lower, upper, self._views.of(upper))
         exact = self._search.take(stored, directions, asked.reached, upper)
         pairs = map(_pairs, exact)
@@ -100,7 +138,7 @@ class SpoPaperUnsafe(Side):
 
     def _mutable(
         self, asked: _Asked, exact: tuple[I64, I64], stored: I64, searches: Searches, meetings: _Meetings | None
-    ) -> tuple[Mask | I64, I64]:
+    ) -> tuple[Flags | I64, I64]:
         """Which exact pairs the mutable part gives, and the probes of the wrong pairs that it gives."""
         if meetings is not None:
             given = meetings.pairs(stored, searches, asked.upper)
@@ -110,7 +148,7 @@ class SpoPaperUnsafe(Side):
         merged = asked.upper // self._setup.delta * self._setup.delta
         return partners >= np.maximum(merged, asked.lower)[probes], np.empty(0, np.int64)
 
-    def _answered(self, asked: _Asked, exact: tuple[I64, I64], mutable: tuple[Mask | I64, I64]) -> I64:
+    def _answered(self, asked: _Asked, exact: tuple[I64, I64], mutable: tuple[Flags | I64, I64]) -> I64:
         """Each probe's count, int64 (m,); a pair counts once for each part that gives it. Counts the errors, too."""
         probes, partners = exact
         is_due = partners >= asked.lower[probes]
@@ -142,7 +180,7 @@ def _pairs(found: Found) -> tuple[I64, I64]:
 
 
 def _within(pairs: tuple[I64, I64], found: tuple[I64, I64]) -> tuple[I64, I64]:
-    """The places of the pairs found among `pairs`, both in order; and the probes of those that aren't among them."""
+    """The places of the pairs found among `pairs`, both in order; and the probes of missing pairs."""
     span = 1 + max((int(partners.max()) for _, partners in (pairs, found) if len(partners)), default=0)
     known, sought = (probes * span + partners for probes, partners in (pairs, found))
     places = np.searchsorted(known, sought)
@@ -151,7 +189,7 @@ def _within(pairs: tuple[I64, I64], found: tuple[I64, I64]) -> tuple[I64, I64]:
 
 
 def _check(spec: SideSpec) -> None:
-    if spec.is_time or spec.lists:
+    if spec.window.rows is None or spec.lists:
         raise ConfigurationError(
             "method spo_paper: its state schemes count tuples, and wrong pairs have no place in a list: "
             "with state or logical_and other than the default, the query needs a count window and output: count"
@@ -161,14 +199,14 @@ def _check(spec: SideSpec) -> None:
 def setup_of(spec: SideSpec) -> Setup:
     """The simulated cluster that a query's options describe. Raises ConfigurationError."""
     options, workers = spec.options, int(spec.options["workers"])
-    is_whole = options["state"] == Scheme.ROUND_ROBIN_UNSAFE
-    delta = int(options["delta"]) or (spec.slide if is_whole else max(spec.slide // workers, 1))
+    slide, is_whole = spec.window.slide, options["state"] == Scheme.ROUND_ROBIN_UNSAFE
+    delta = int(options["delta"]) or (slide if is_whole else max(slide // workers, 1))
     rate, hop_ms, interval_ms = (float(options[name]) for name in ("rate", "hop_ms", "interval_ms"))
-    return Setup(spec.length, spec.slide, delta, workers, rate, hop_ms, interval_ms=interval_ms)
+    return Setup(spec.window.length, slide, delta, workers, rate, hop_ms, interval_ms=interval_ms)
 
 
 class _Views:
-    """What the workers held, by the number of tuples before a probe."""
+    """The workers' state, by the number of tuples before a probe."""
 
     def __init__(self, spec: SideSpec, setup: Setup) -> None:
         scheme = Scheme(str(spec.options["state"]))
@@ -247,7 +285,7 @@ class _Meetings:
         return probes, places + self._base
 
     def _forget(self, upper: int) -> None:
-        """Drop tuples that neither the next probes nor those waiting had in their trees."""
+        """Drop tuples that no next or waiting probe had in its trees."""
         waiting = self._waiting[UPPER].T[self._and.last != NONE]
         base = min([upper, *waiting.tolist()]) // self._delta * self._delta
         self._codes, self._base = self._codes[:, max(base - self._base, 0) :], max(base, self._base)

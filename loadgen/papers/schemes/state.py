@@ -1,7 +1,7 @@
-"""How PO-Join's workers know what has expired: SPO-Join's three state schemes, and the bound that comes with a tuple.
+"""PO-Join workers' knowledge of expiry: SPO-Join's three state schemes, and the bound that comes with a tuple.
 
-SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), section 4.2 and Figure 6. A worker keeps batches, and drops those that
-its own idea of the window has left. That idea lags behind, or runs ahead of, the probes that reach the worker, so a
+SPO-Join (Aslam, Beedkar, Simonini, EDBT 2025), section 4.2 and Figure 6. A worker keeps batches, and drops a batch once
+its own idea of the window has left it. That idea lags behind, or runs ahead of, the probes that reach the worker, so a
 probe meets expired tuples or a batch for which the mutable part has answered (false positives), or misses tuples that
 were dropped too early (false negatives). The modes that do so have `unsafe` in their names: they exist to show the
 error, and are never a default.
@@ -14,21 +14,91 @@ error, and are never a default.
 - `exact`: the window's lower bound and the handover are in the tuple's frame, as everywhere else in this project; a
   worker waits for the batches that the frame hands over.
 
-What the paper leaves open: a window of L tuples includes the tuples that are not merged yet, so round robin keeps
+The paper leaves this open: a window of L tuples includes the tuples that are not merged yet, so round robin keeps
 L / slide - 1 batches. Channels keep the order of their messages; different ones don't wait for each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
-from loadgen.papers.schemes.setup import F64, I64, Channel, Setup, in_order
+from loadgen.window import window_begin
+from spojoin.arrays import F64, I64
 from spojoin.errors import ConfigurationError
 from spojoin.ports.interfaces import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """PO-Join workers over one stream.
+
+    window, slide, delta: in tuples; delta is a batch, the paper's merging threshold
+    rate: tuples per second; hop_ms: mean of a message's delay, exponentially distributed
+    merge_us: time per tuple to make a batch; interval_ms: between two writes, and two reads, of the cache
+    is_queueing: whether a worker holds probes back until its own earlier batches have come, as in the paper
+    """
+
+    window: int
+    slide: int
+    delta: int
+    workers: int
+    rate: float
+    hop_ms: float = 1.0
+    merge_us: float = 1.0
+    interval_ms: float = 10.0
+    is_queueing: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, of, per in (("window", self.window, self.slide), ("slide", self.slide, self.delta)):
+            if per < 1 or of % per:
+                raise ConfigurationError(
+                    f"{name} is {of}; it must be a multiple of {per}: choose another delta or slide"
+                )
+        if self.workers < 1:
+            raise ConfigurationError(f"workers is {self.workers}; there must be at least one")
+
+    def emitted(self, tuples: I64) -> F64:
+        """When the router sends each tuple, by its index: seconds, float64 (n,) from int64 (n,)."""
+        return tuples / self.rate
+
+    def lower(self, seen: I64) -> I64:
+        """The window's lower bound for probes after these numbers of tuples: int64 (n,) from int64 (n,)."""
+        return np.maximum(window_begin(seen, self.window, self.slide), 0)
+
+
+class Channel:
+    """Messages from one process to another: each is delayed, and none overtakes the one before it.
+
+    Each channel has its own generator, so draws from one, however many at a time, change no other.
+    """
+
+    def __init__(self, rng: np.random.Generator, mean_s: float) -> None:
+        self._rng, self._mean_s, self._last = rng, mean_s, 0.0
+
+    def carry(self, sent: F64) -> F64:
+        """When messages sent at these times arrive, float64 (n,); calls follow one another in time."""
+        delayed = sent + self._rng.exponential(self._mean_s, len(sent))
+        arrived = np.maximum(in_order(delayed), self._last)
+        self._last = float(arrived[-1]) if len(arrived) else self._last
+        return arrived
+
+
+def in_order(times: F64) -> F64:
+    """Arrivals on one channel, which keeps messages in the order in which they were sent."""
+    return np.maximum.accumulate(times) if len(times) else times
+
+
+def served(arrivals: F64, service: F64) -> F64:
+    """When each message is done, one after the other: float64 (n,), from arrivals in order and service times."""
+    work = np.cumsum(service)
+    return work + np.maximum.accumulate(arrivals - work + service) if len(service) else work
+
 
 #: The cache's key for the first worker's count.
 KEY, FIELD = "published:window-state", "tuples"
@@ -39,7 +109,7 @@ AHEAD = 64
 
 
 class Scheme(StrEnum):
-    """How a worker knows the window."""
+    """How a worker determines the window."""
 
     EXACT = "exact"
     ROUND_ROBIN_UNSAFE = "round_robin_unsafe"
@@ -49,9 +119,9 @@ class Scheme(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HeldTrace:
-    """What the workers held when they evaluated each of n probes, int64 (workers, n) each.
+    """The workers' state when they evaluated each of n probes, int64 (workers, n) each.
 
-    lower: batches that end at or below this index were not searched; upper: neither were those that end above it
+    lower: batches that end at or below this index were not searched; upper: batches that end above it weren't either
     """
 
     lower: I64
@@ -59,7 +129,7 @@ class HeldTrace:
 
 
 class SimulatedWorkers:
-    """All workers of a run under one scheme, and what reaches them when; probe i comes right before tuple i.
+    """All workers of a run under one scheme, with the arrivals at each; probe i comes right before tuple i.
 
     store: the cache of the distributed scheme; key: this run's own key in it
     """
@@ -72,7 +142,7 @@ class SimulatedWorkers:
         self._sizes = [Channel(next(seeds), hop_s) for _ in everyone]
         self._merges = Channel(next(seeds), hop_s)
         self._sent = np.empty(0)
-        #: When worker w hears of batch k: its own batches arrive, of others' only the size.
+        #: When worker w learns of batch k: its own batches arrive, but only the size of others'.
         self._heard = [np.empty(0) for _ in everyone]
         self._taken = 0
         #: When each worker evaluates tuples from number `_taken` on.
@@ -86,7 +156,7 @@ class SimulatedWorkers:
         return np.arange(worker, batches, self.setup.workers)
 
     def take(self, tuples: int) -> HeldTrace:
-        """What each worker held when it evaluated the next `tuples` tuples, at least one."""
+        """Each worker's state when it evaluated the next `tuples` tuples, at least one."""
         self._look_ahead(tuples)
         first, self._taken = self._taken, self._taken + tuples
         evaluated, self._evaluated = np.split(self._evaluated, [tuples], axis=1)
@@ -137,7 +207,7 @@ class SimulatedWorkers:
             self._send(len(self._sent) + AHEAD)
 
     def _upper(self, worker: int, evaluated: F64) -> I64:
-        """The end of the last of its own batches that had arrived."""
+        """The end of the worker's last own batch that had arrived."""
         own = self.own(worker, len(self._sent))
         come = np.searchsorted(self._heard[worker][own], evaluated, "right")
         return np.concatenate([[0], (own + 1) * self.setup.delta])[come]
@@ -176,17 +246,17 @@ class _Cache:
     def __init__(self, setup: Setup, store: Store, key: str, rng: np.random.Generator) -> None:
         self._setup, self._store, self._key = setup, store, key
         self._step = setup.interval_ms / 1e3
-        # Every worker starts at a moment of its own.
+        # Every worker starts at a different time.
         self._first = rng.random(setup.workers) * self._step
         self._turns = np.zeros(setup.workers, np.int64)
-        #: What each worker has read last.
+        #: Each worker's last read value.
         self._read = np.zeros(setup.workers, np.int64)
         store.remove(key)
 
     def seen(self, evaluated: F64, first: int, beyond: F64) -> Iterator[I64]:
         """For each worker but the first, the count that it knew when it evaluated tuples from number `first` on.
 
-        evaluated: float64 (workers, n); beyond: when the first worker evaluates those that follow
+        evaluated: float64 (workers, n); beyond: when the first worker evaluates the following tuples
         """
         mine = np.concatenate([evaluated[0], beyond])
         times: list[list[float]] = [[0.0] for _ in self._read]
@@ -209,3 +279,49 @@ class _Cache:
             turns = max(int((end - begin) // self._step) + 1, done)
             self._turns[worker] = turns
             yield from ((begin + turn * self._step, worker) for turn in range(done, turns))
+
+
+#: (probes int64 (m,), stored int64 (k,)) -> which of them match, bool (m, k).
+Matches = Callable[[I64, I64], NDArray[np.bool_]]
+#: Probes compared with a run of stored tuples at once.
+PROBES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """The errors of all workers together.
+
+    extra: the mean number, per probe, of tuples met in batches that were expired or not handed over yet; probes: the
+        share of probes that met any
+    false_positives, false_negatives: matching pairs of a probe and a stored tuple in such batches, and in missed ones
+    """
+
+    extra: float
+    probes: float
+    false_positives: int
+    false_negatives: int
+
+
+def count(workers: SimulatedWorkers, trace: HeldTrace, matches: Matches) -> Errors:
+    """Compare workers' state with the window: held batches that it has left, and missing batches that it includes.
+
+    trace: of the tuples from the first on
+    """
+    tuples = np.arange(trace.lower.shape[1])
+    true, delta = workers.setup.lower(tuples), workers.setup.delta
+    batches = (len(tuples) - 1) // delta
+    stale, positives, negatives = np.zeros(len(tuples), np.int64), 0, 0
+    for worker in range(workers.setup.workers):
+        lower, upper = trace.lower[worker], trace.upper[worker]
+        for end in ((workers.own(worker, batches) + 1) * delta).tolist():
+            stored = np.arange(end - delta, end)
+            held = (end > lower) & (end <= upper)
+            wanted = (end > true) & (end <= tuples)
+            stale[held & ~wanted] += delta
+            positives += _pairs(np.flatnonzero(held & ~wanted), stored, matches)
+            negatives += _pairs(np.flatnonzero(wanted & ~held), stored, matches)
+    return Errors(float(stale.mean()), float((stale > 0).mean()), positives, negatives)
+
+
+def _pairs(probes: I64, stored: I64, matches: Matches) -> int:
+    return sum(int(matches(probes[i : i + PROBES], stored).sum()) for i in range(0, len(probes), PROBES))

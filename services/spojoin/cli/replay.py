@@ -1,8 +1,8 @@
-"""Dead letters sent again: to the partitions that they came from, each once, in transactions that remember it.
+"""Sends dead letters again: to the partitions that they came from, each once, in transactions that record this.
 
-A transaction holds rows and, in the topic of their dead letters, a record that names the letters sent. So after any
-crash, and of two commands at a time, a letter was sent and is known to be, or neither. A row that is refused again is
-a letter that says how often it was sent; it isn't sent once more unless asked to be.
+A transaction holds rows and, in the topic of their dead letters, a record that names the sent letters. So even after a
+crash, or with two commands at the same time, a letter is either sent and recorded, or neither. If a row is refused
+again, its new letter says how often it was sent; it is sent once more only on request.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from pathlib import Path
 
 import orjson
 
-from spojoin.cli.taken import Outcome, Passage, SentPart
-from spojoin.cli.topics import current_generation, kafka_of
+from spojoin.cli.sent_rows import Outcome, SentPart, SentRowsFollower
+from spojoin.cli.topics import current_generation, kafka_config
 from spojoin.local.reachable import check_kafka_takes
-from spojoin.ports.interfaces import Log, LogPartition, LogRecord, LogWriter
+from spojoin.ports.interfaces import Log, LogPartition, LogRecord, LogWriter, records_between
 from spojoin.ports.kafka import KafkaLog
-from spojoin.ports.reading import records_between
 from spojoin.protocol.access import transactional_id
 from spojoin.protocol.topology import LETTER_SAYS, REPLAYED, REPLAYS
 from spojoin.query.load import load_query
@@ -28,7 +27,7 @@ from spojoin.runtime.settings import load_settings
 from spojoin.runtime.topics import Topics
 from spojoin.wire.records import MessageHeaders
 
-#: The service whose transactional id the command writes with: a second command ends the first.
+#: The service with whose transactional id the command writes, so that a second command ends the first.
 REPLAY = "replay"
 _PREFIX = "spojoin-"
 #: Letters in a transaction.
@@ -47,58 +46,57 @@ class StoredLetter:
 
     @classmethod
     def of(cls, record: LogRecord[bytes], topic: str) -> StoredLetter:
-        """What its headers say; topic: the input whose letters these are."""
+        """The letter in a record, from its headers; topic: the input of the letters."""
         said = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
         source = LogPartition(topic, int(said[f"{_PREFIX}source-partition"]))
         return cls(record, source, said[f"{_PREFIX}reason"], int(said.get(REPLAYS, "0")))
 
     @property
     def time_ms(self) -> int:
-        """When it was refused."""
+        """When the row was refused."""
         return self.record.timestamp_ms
 
     @property
     def row_time_ms(self) -> int | None:
-        """The timestamp of the message that it was."""
+        """The timestamp of the refused message."""
         said = dict(self.record.headers).get(f"{_PREFIX}source-timestamp-ms")
         return None if said is None or int(said) < 0 else int(said)
 
     def row_headers(self) -> MessageHeaders:
-        """The message's own headers, and how often it was sent again by now."""
+        """The message's own headers, and how often it has been sent again."""
         own = [each for each in self.record.headers if each[0] not in (REPLAYS, *LETTER_SAYS)]
         return (*own, (REPLAYS, str(self.replays + 1).encode()))
 
 
 @dataclass(frozen=True, slots=True)
 class LetterChoice:
-    """Which letters: of these reasons (of all, if there are none), since then, and those that were sent before."""
+    """The letters to send: their reasons (none for all), the earliest time, and whether to repeat those sent before."""
 
     reasons: frozenset[str] = frozenset()
     since_ms: int = 0
     again: bool = False
 
-    def takes(self, letter: StoredLetter) -> bool:
-        """Whether the letter is one of them."""
+    def includes(self, letter: StoredLetter) -> bool:
+        """Whether the letter is one of those to send."""
         is_new = self.again or not letter.replays
         return is_new and letter.time_ms >= self.since_ms and (not self.reasons or letter.reason in self.reasons)
 
 
 @dataclass(slots=True)
 class FoundLetters:
-    """What the topics of dead letters hold, by reason: chosen to be sent, sent before, and left for another reason."""
+    """The dead letters in the topics, by reason: those to send, those sent before, and those left out."""
 
     chosen: list[StoredLetter] = field(default_factory=list)
     sent_before: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
 
     def by_reason(self) -> Counter[str]:
-        """The chosen ones."""
         return Counter(letter.reason for letter in self.chosen)
 
 
 @dataclass(frozen=True, slots=True)
 class SentAgain:
-    """What was sent, and of that what was refused again, by reason; is_served: whether a router runs."""
+    """The rows that were sent, and those refused again, by reason; is_served: whether a router runs."""
 
     found: FoundLetters
     refused: Counter[str] = field(default_factory=Counter)
@@ -130,17 +128,17 @@ class Replay:
         for letter in [StoredLetter.of(record, topic) for record in records if _is_letter(record)]:
             if letter.record.offset in sent:
                 found.sent_before[letter.reason] += 1
-            elif self._choice.takes(letter):
+            elif self._choice.includes(letter):
                 found.chosen.append(letter)
             else:
                 found.left[letter.reason] += 1
 
     def run(self, say: Callable[[str], None]) -> SentAgain:
-        """Send the chosen letters again, and wait for what becomes of them. Raises Fenced where a second one began."""
+        """Send the chosen letters again, and wait for the outcome. Raises Fenced if a second command has begun."""
         writer = self._log.writer(transactional_id(self._topics.query, REPLAY))
         try:
-            found = self.found()  # after the writer was registered: no earlier command sends any more
-            passage, begin = Passage(self._log, self._topics), self._ends(found)
+            found = self.found()  # after the writer is registered, so that no earlier command still sends
+            passage, begin = SentRowsFollower(self._log, self._topics), self._ends(found)
             for first in range(0, len(found.chosen), TRANSACTION_LETTERS):
                 self._send(writer, found.chosen[first : first + TRANSACTION_LETTERS])
         finally:
@@ -160,12 +158,12 @@ class Replay:
         writer.flush(FLUSH_S)
 
     def _ends(self, found: FoundLetters) -> dict[LogPartition, int]:
-        """Of the partitions that get rows, and of the letters', where they end."""
+        """The ends of the partitions that get rows, and of those with letters."""
         involved = {each for letter in found.chosen for each in (letter.source, letter.record.input)}
         return {source: self._log.end(source) for source in involved}
 
     def _parts(self, found: FoundLetters, begin: Mapping[LogPartition, int]) -> list[SentPart]:
-        """What was sent, by partition: at its end stand offsets without rows, as transactions leave them."""
+        """What was sent, by partition; the last offsets hold no rows, since transactions leave markers there."""
         parts = []
         for source, rows in Counter(letter.source for letter in found.chosen).items():
             behind = self._log.end(source) - begin[source] - rows
@@ -174,7 +172,7 @@ class Replay:
         return parts
 
     def _outcome(self, found: FoundLetters, begin: Mapping[LogPartition, int], outcome: Outcome) -> SentAgain:
-        """With the letters that came since of rows that were sent again."""
+        """The outcome, with the new letters of rows that were sent again."""
         again = (
             StoredLetter.of(record, topic)
             for source, topic in {(letter.record.input, letter.source.topic) for letter in found.chosen}
@@ -194,40 +192,44 @@ def _sent(record: LogRecord[bytes]) -> list[int]:
 
 
 def sentences(sent: SentAgain, query: str) -> Iterator[str]:
-    """What to say at the end; query: its file, and where its Kafka is, as a command names them."""
+    """What to say at the end; query: its file and the address of its Kafka, as in a command."""
     found = sent.found
     yield f"{len(found.chosen):,} rows sent again{_named(found.by_reason())}"
     if found.chosen and not sent.is_served:
-        yield f"nobody has taken them yet: no service runs this query; start it with `spojoin up {query}`"
+        yield f"not processed yet: no service runs this query; start it with `spojoin up {query}`"
     elif found.chosen:
         waiting = (
             f", {sent.waiting:,} still wait, for later rows of event time or for the services" if sent.waiting else ""
         )
         yield f"{sent.refused.total():,} refused again{_named(sent.refused)}{waiting}"
-    yield from left(found)
+    yield from letters_left(found)
 
 
-def replayed(query_file: Path, bootstrap: str, chosen: tuple[frozenset[str], int, bool], *, is_dry: bool) -> list[str]:
-    """The command: sends a query's letters again, or only looks at them, and says what became of them."""
+def replay_letters(
+    query_file: Path, bootstrap: str, chosen: tuple[frozenset[str], int, bool], *, is_dry: bool
+) -> list[str]:
+    """Run the command: send a query's letters again, or only count them, and return sentences on the outcome."""
     settings = load_settings(query_file=query_file, bootstrap_servers=bootstrap)
     query = load_query(query_file)
     check_kafka_takes(bootstrap, settings.kafka_properties())
-    with closing(KafkaLog(kafka_of(settings))) as log:
-        topics = Topics.of(query, settings.workers_max, settings.input_topics, current_generation(log, query.name))
+    with closing(KafkaLog(kafka_config(settings))) as log:
+        topics = Topics.for_query(
+            query, settings.workers_max, settings.input_topics, current_generation(log, query.name)
+        )
         replay = Replay(log, topics, LetterChoice(*chosen))
         if is_dry:
             found = replay.found()
-            return [would_be_sent(found), *left(found)]
+            return [would_be_sent(found), *letters_left(found)]
         return [*sentences(replay.run(lambda _: None), f"{query_file} --bootstrap {bootstrap}")]
 
 
 def would_be_sent(found: FoundLetters) -> str:
-    """What `--dry-run` says of the chosen ones."""
+    """What `--dry-run` says about the chosen letters."""
     return f"{len(found.chosen):,} rows would be sent again{_named(found.by_reason())}"
 
 
-def left(found: FoundLetters) -> Iterator[str]:
-    """What was not chosen."""
+def letters_left(found: FoundLetters) -> Iterator[str]:
+    """Sentences about the letters that were not chosen."""
     if found.sent_before:
         yield f"{found.sent_before.total():,} were sent before{_named(found.sent_before)}"
     if found.left:

@@ -1,50 +1,54 @@
-"""`spojoin send`: rows of files into a query's inputs, their ends, and what became of them."""
+"""`spojoin send`: sends rows of files to a query's inputs, ends these inputs, and reports what happened to the rows."""
 
 from __future__ import annotations
 
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from spojoin.cli.ends import Ended, end_inputs, furthest_back, not_ended, stays_open
-from spojoin.cli.taken import Outcome, Passage, SentPart
-from spojoin.cli.topics import kafka_of, partitions_of
-from spojoin.embedded.inputs import InputFile, balanced, open_inputs
-from spojoin.embedded.kafka_only import check_no_envelope, check_no_results
-from spojoin.embedded.patterns import is_pattern
+from spojoin.cli.sent_rows import Outcome, SentPart, SentRowsFollower
+from spojoin.cli.topics import kafka_config, partitions_of
+from spojoin.embedded.file_paths import is_pattern
+from spojoin.embedded.input_options import check_no_envelope, check_no_results
+from spojoin.embedded.inputs import InputFile, open_inputs, read_balanced
 from spojoin.errors import ConfigurationError, Retryable
-from spojoin.model import Query
-from spojoin.ports.interfaces import Log, LogPartition, LogRecord, LogWriter
+from spojoin.model import EmitOn, Order, Query
+from spojoin.ports.interfaces import Log, LogPartition, LogRecord, LogWriter, records_between
 from spojoin.ports.kafka import KafkaLog
-from spojoin.protocol.topology import Topic
-from spojoin.roles.router.parse import Reading, parse
-from spojoin.roles.router.registered_rows import RegisteredSchemas
+from spojoin.protocol.topology import ENDED, HEARTBEAT, Topic
+from spojoin.roles.router.reading.parse import parse_messages
+from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
 from spojoin.runtime.generations import GenerationsTopic
 from spojoin.runtime.registry import registry_of
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
 from spojoin.suggest import moment, unknown
-from spojoin.wire.results import ARROW_STREAM, CONTENT_TYPE
+from spojoin.wire.result_forms import FRAMES
+from spojoin.wire.results import CONTENT_TYPE
+
+FLUSH_TIMEOUT_S = 60.0
+#: How long to wait for a router that makes no progress: if all inputs have ended, and if rows may follow.
+ENDED_PATIENCE_S, OPEN_PATIENCE_S = 30.0, 5.0
+#: How many of a partition's last offsets are read first; if they hold no record, FURTHER times as many.
+TAIL, FURTHER = 4, 16
 
 MESSAGE_ROWS = 4_096
-FLUSH_TIMEOUT_S = 60.0
-HEADERS = ((CONTENT_TYPE, ARROW_STREAM),)
-#: How long to wait for a router that doesn't move: where all inputs have ended, and where rows may follow.
-ENDED_PATIENCE_S, OPEN_PATIENCE_S = 30.0, 5.0
+HEADERS = ((CONTENT_TYPE, FRAMES.content_type),)
 
 
 @dataclass(slots=True)
 class Sent:
-    """What became of files' lines: rows by topic, and those left out because they are no rows.
+    """What happened to the files' lines.
 
-    first: a sentence about the first of these; ended: the inputs that have ended; outcome: what the query did with the
-    rows, or `unknown`, why nobody can tell; held_by: the topics of the inputs that rows wait for, where any do
-    left_open: a sentence about rows that no end answers
+    rows: the number sent, by topic; malformed: how many lines were left out because they are not rows
+    first: a sentence about the first such line; ended: the inputs that have ended
+    outcome: what the query did with the rows; unknown: why this is unknown
+    held_by: the topics of the inputs that rows wait for; left_open: a sentence about rows that stay open
     """
 
     rows: dict[str, int]
@@ -59,11 +63,11 @@ class Sent:
 
     @property
     def is_refused(self) -> bool:
-        """Whether any line or row was."""
+        """Whether any line or row was refused."""
         return self.malformed > 0 or (self.outcome is not None and bool(self.outcome.refused))
 
     def leave_out(self, file: InputFile, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch that `file` gave last, without what is no row."""
+        """The last batch of `file` without the lines that are not rows."""
         if not file.refused:
             return batch
         row, why = next(iter(file.refused.items()))
@@ -80,17 +84,18 @@ def send_files(
     ends: bool = True,
     say: Callable[[str], None] = print,
 ) -> Sent:
-    """Append the files' rows to the input topics, end them if it is wanted, and wait until the router has passed them.
+    """Append the files' rows to the input topics, and wait until the router has passed them.
 
-    Without files all inputs end. `say` is told what is waited for.
+    ends: whether the inputs end with these rows; without files, all inputs end
+    say: called with sentences about what the command waits for
     """
     check_files(query, paths)
-    log = KafkaLog(kafka_of(settings))
+    log = KafkaLog(kafka_config(settings))
     try:
-        topics, passage = _passage(query, settings, log)
-        sent = _sent(query, paths, topics, log)
+        topics, passage = _topics_and_follower(query, settings, log)
+        sent = _append_rows(query, paths, topics, log)
         try:
-            _end_and_follow(sent, query, topics, passage, SendEnd(log, _reading(settings), ends, say))
+            _end_and_follow(sent, query, topics, passage, SendEnd(log, _schemas(settings), ends, say))
         except Retryable as error:
             sent.unknown = str(error)
     finally:
@@ -100,32 +105,32 @@ def send_files(
 
 @dataclass(frozen=True, slots=True)
 class SendEnd:
-    """How a send ends: by which log and reading, whether inputs end with it, and who is told what is waited for."""
+    """How a send ends. ends: whether inputs end with it; say: called with what the command waits for."""
 
     log: Log[bytes]
-    reading: Reading
+    schemas: RegisteredSchemas
     ends: bool
     say: Callable[[str], None]
 
 
-def _reading(settings: Settings) -> Reading:
+def _schemas(settings: Settings) -> RegisteredSchemas:
     registry = registry_of(settings)
-    return Reading(schemas=RegisteredSchemas(None if registry is None else registry.find))
+    return RegisteredSchemas(None if registry is None else registry.find)
 
 
-def _passage(query: Query, settings: Settings, log: Log[bytes]) -> tuple[Topics, Passage | str]:
-    """The query's topics, and what follows rows through them; or why this user can't."""
-    topics = Topics.of(query, settings.workers_max, settings.input_topics)
+def _topics_and_follower(query: Query, settings: Settings, log: Log[bytes]) -> tuple[Topics, SentRowsFollower | str]:
+    """The query's topics, and a follower of rows, or the reason why this user may not follow them."""
+    topics = Topics.for_query(query, settings.workers_max, settings.input_topics)
     try:
         if log.partitions(topics.name(Topic.GENERATIONS)):
             topics = replace(topics, generation=GenerationsTopic(log, query.name).read().current_number)
-        return topics, Passage(log, topics)
+        return topics, SentRowsFollower(log, topics)
     except Retryable as error:
         return topics, str(error)
 
 
 def check_files(query: Query, paths: Mapping[str, Path]) -> None:
-    """Raise ConfigurationError where files don't fit the query's streams, or OSError where there is no such file."""
+    """Raise ConfigurationError if files don't fit the query's streams, or OSError if there is no such file."""
     names = [stream.name for stream in query.inputs]
     for name in paths:
         if name not in names:
@@ -142,39 +147,21 @@ def check_files(query: Query, paths: Mapping[str, Path]) -> None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
-def _end_and_follow(sent: Sent, query: Query, topics: Topics, passage: Passage | str, closing: SendEnd) -> None:
-    """End inputs, those that got rows or else all, and note what became of the rows. Raises LogUnavailable."""
-    held_by = []
-    if closing.ends:
-        sent.ended = end_inputs(closing.log, query, topics, sent.rows or topics.fed, closing.reading)
-        held_by = not_ended(closing.log, query, topics, closing.reading)
-        sent.left_open = stays_open(query)
-    if isinstance(passage, str):
-        sent.unknown = passage
-    elif sent.parts:
-        patience_s = OPEN_PATIENCE_S if held_by or not closing.ends else ENDED_PATIENCE_S
-        sent.outcome = passage.outcome(sent.parts, patience_s, closing.say)
-        if sent.outcome.waiting and not closing.ends:
-            held_by = furthest_back(closing.log, query, topics, closing.reading)
-        sent.held_by = held_by if sent.outcome.waiting else []
-
-
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
-def _sent(query: Query, paths: Mapping[str, Path], topics: Topics, log: Log[bytes]) -> Sent:
-    """Append the rows of files, partitions of an input in turn."""
+def _append_rows(query: Query, paths: Mapping[str, Path], topics: Topics, log: Log[bytes]) -> Sent:
+    """Append the rows of files; the partitions of an input take them in turn."""
     named = replace(query, streams=tuple(stream for stream in query.streams if stream.name in paths))
     numbers = {stream.name: number for number, stream in enumerate(query.inputs)}
     lanes = {
-        name: _InputLane(query, number, topics.inputs[number], log) for name, number in numbers.items() if name in paths
+        name: _InputPartitions(query, number, topics.inputs[number], log)
+        for name, number in numbers.items()
+        if name in paths
     }
     sent = Sent({lane.topic: 0 for lane in lanes.values()})
     if not paths:
         return sent
     writer = log.writer()
     try:
-        for file, batch in balanced(open_inputs(named, paths)):
+        for file, batch in read_balanced(open_inputs(named, paths)):
             if batch is not None:
                 lane, rows = lanes[file.stream.name], sent.leave_out(file, batch)
                 lane.append(writer, rows)
@@ -186,8 +173,8 @@ def _sent(query: Query, paths: Mapping[str, Path], topics: Topics, log: Log[byte
     return sent
 
 
-class _InputLane:
-    """One input's partitions, which take messages in turn."""
+class _InputPartitions:
+    """The partitions of one input, which take messages in turn."""
 
     def __init__(self, query: Query, number: int, topic: str, log: Log[bytes]) -> None:
         self.topic = topic
@@ -215,7 +202,7 @@ class _InputLane:
     def _filtered(self, source: LogPartition, message: bytes) -> frozenset[int]:
         """The rows of a message that pass no filter."""
         record = LogRecord(source, 0, time.time_ns() // 1_000_000, message, HEADERS)
-        found = parse(self._query.inputs[self._number], self._query.needs_time, self._number, 0, [record])
+        found = parse_messages(self._query.inputs[self._number], self._query.needs_time, self._number, 0, [record])
         return frozenset() if found.members is None else frozenset(found.rows[found.members == 0].tolist())
 
 
@@ -226,17 +213,148 @@ def _message(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue())
 
 
-# --- in words ---------------------------------------------------------------------------------------------------------
+def _end_and_follow(
+    sent: Sent, query: Query, topics: Topics, passage: SentRowsFollower | str, closing: SendEnd
+) -> None:
+    """End the inputs that got rows, or all if none did, and record what happened to the rows. Raises LogUnavailable."""
+    held_by = []
+    if closing.ends:
+        sent.ended = end_inputs(closing.log, query, topics, sent.rows or topics.fed, closing.schemas)
+        held_by = not_ended(closing.log, query, topics, closing.schemas)
+        sent.left_open = rows_left_open(query)
+    if isinstance(passage, str):
+        sent.unknown = passage
+    elif sent.parts:
+        patience_s = OPEN_PATIENCE_S if held_by or not closing.ends else ENDED_PATIENCE_S
+        sent.outcome = passage.outcome(sent.parts, patience_s, closing.say)
+        if sent.outcome.waiting and not closing.ends:
+            held_by = furthest_back(closing.log, query, topics, closing.schemas)
+        sent.held_by = held_by if sent.outcome.waiting else []
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Inputs that have ended, by their topics. until_us: no row before this event time may follow in them."""
+
+    topics: tuple[str, ...]
+    until_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """A partition's state by its last records: its latest event time, its latest promise, and whether it has ended."""
+
+    source: LogPartition
+    time_us: int | None
+    promised_us: int | None
+    is_ended: bool
+
+    @property
+    def reached(self) -> tuple[int, ...]:
+        """The event time that the partition has reached; empty without records, so that it sorts first."""
+        known = [at for at in (self.time_us, self.promised_us) if at is not None]
+        return (max(known),) if known else ()
+
+
+def end_inputs(
+    log: Log[bytes], query: Query, topics: Topics, named: Collection[str], schemas: RegisteredSchemas
+) -> Ended | None:
+    """End the inputs of the topics `named`, and move the ends of inputs that were ended before.
+
+    None if the query doesn't use event time, or if there is nothing to close yet. Raises LogUnavailable.
+    """
+    if query.order.by is not Order.EVENT_TIME:
+        return None
+    tails = [*_tails(log, query, topics, schemas)]
+    times = [tail.time_us for tail in tails if tail.time_us is not None]
+    promised = [tail.promised_us for tail in tails if tail.promised_us is not None]
+    if not times and not promised:
+        return None
+    reached = [max(times) + query.order.lateness_us + longest_open_us(query) + 1] if times else []
+    until_ms = -(-max([*reached, *promised]) // 1_000)
+    due = [tail.source for tail in tails if tail.is_ended or tail.source.topic in named]
+    writer = log.writer()
+    try:
+        for source in due:
+            writer.append(source, b"", ((HEARTBEAT, str(until_ms).encode()), (ENDED, b"1")))
+        writer.flush(FLUSH_TIMEOUT_S)
+    finally:
+        writer.close()
+    return Ended(tuple(dict.fromkeys(source.topic for source in due)), until_ms * 1_000)
+
+
+def not_ended(log: Log[bytes], query: Query, topics: Topics, schemas: RegisteredSchemas) -> list[str]:
+    """The topics of the inputs that have not ended. Raises LogUnavailable."""
+    if query.order.by is not Order.EVENT_TIME:
+        return []
+    return list(dict.fromkeys(tail.source.topic for tail in _tails(log, query, topics, schemas) if not tail.is_ended))
+
+
+def furthest_back(log: Log[bytes], query: Query, topics: Topics, schemas: RegisteredSchemas) -> list[str]:
+    """The topics of the inputs whose event time is furthest behind. Raises LogUnavailable."""
+    if query.order.by is not Order.EVENT_TIME:
+        return []
+    tails = [*_tails(log, query, topics, schemas)]
+    least = min((tail.reached for tail in tails), default=())
+    return list(dict.fromkeys(tail.source.topic for tail in tails if tail.reached == least))
+
+
+def longest_open_us(query: Query) -> int:
+    """How long a row may stay open after its event time: the longest window over the other side plus a slide."""
+    if query.answers.emit is not EmitOn.CLOSE:
+        return 0
+    return max((query.window_over(number).open_us for number, one in enumerate(query.streams) if one.asks), default=0)
+
+
+def rows_left_open(query: Query) -> str | None:
+    """A sentence about rows that stay open although inputs have ended, since only further rows move a count window."""
+    if query.answers.emit is not EmitOn.CLOSE or query.window.rows is None:
+        return None
+    asking = {stream.name: query.window_over(k).length for k, stream in enumerate(query.streams) if stream.asks}
+    rows = " and ".join(f"up to {length:,} of {name}" for name, length in asking.items())
+    return (
+        f"the last rows stay open, {rows}: the window counts rows, so each is answered when as many further ones have "
+        "come; a WINDOW of time or an interval of event times is what an end closes"
+    )
+
+
+def _tails(log: Log[bytes], query: Query, topics: Topics, schemas: RegisteredSchemas) -> Iterator[_Tail]:
+    for number, topic in enumerate(topics.flowing):
+        if topic in topics.fed:
+            for partition in range(log.partitions(topic)):
+                source = LogPartition(topic, partition)
+                yield _tail_of(query, number, source, _last_records(log, source), schemas)
+
+
+def _tail_of(
+    query: Query, number: int, source: LogPartition, last: list[LogRecord[bytes]], schemas: RegisteredSchemas
+) -> _Tail:
+    if not last:
+        return _Tail(source, None, None, is_ended=False)
+    rows = parse_messages(query.inputs[number], True, number, source.partition, last, schemas)
+    assert rows.times_us is not None, "event times were asked for"
+    time_us = int(rows.times_us.max()) if len(rows) else None
+    return _Tail(source, time_us, rows.heartbeat_us, ENDED in dict(last[-1].headers))
+
+
+def _last_records(log: Log[bytes], source: LogPartition) -> list[LogRecord[bytes]]:
+    """Some of the last records of a partition; none if it is empty."""
+    bounds, back = log.bounds(source), TAIL
+    found: list[LogRecord[bytes]] = []
+    while not found and bounds.earliest < bounds.end and back // FURTHER < bounds.end - bounds.earliest:
+        found += records_between(log, source, max(bounds.earliest, bounds.end - back), bounds.end)
+        back *= FURTHER
+    return found
 
 
 def sentences(sent: Sent, query: str) -> Iterator[str]:
-    """What to say of rows that were sent; query: its file, and where its Kafka is, as a command names them."""
+    """What to say about the sent rows; query: its file and the address of its Kafka, as in a command."""
     if sent.rows:
         yield ", ".join(f"{rows:,} rows to {topic}" for topic, rows in sent.rows.items())
     if sent.outcome is not None:
-        yield from _what_became(sent, sent.outcome, query)
+        yield from _outcome_sentences(sent, sent.outcome, query)
     elif sent.unknown:
-        yield f"the rows are in Kafka; whether they were taken, or their inputs ended, isn't known: {sent.unknown}"
+        yield f"the rows are in Kafka; whether they were taken, or their inputs ended, is unknown: {sent.unknown}"
     if sent.ended is not None:
         until = moment(sent.ended.until_us)
         yield f"ended: {', '.join(sent.ended.topics)}; only rows from {until} on may follow"
@@ -244,16 +362,16 @@ def sentences(sent: Sent, query: str) -> Iterator[str]:
         yield sent.left_open
 
 
-def _what_became(sent: Sent, outcome: Outcome, query: str) -> Iterator[str]:
+def _outcome_sentences(sent: Sent, outcome: Outcome, query: str) -> Iterator[str]:
     if not outcome.is_served:
-        yield f"nobody has taken them yet: no service runs this query; start it with `spojoin up {query}`"
+        yield f"not processed yet: no service runs this query; start it with `spojoin up {query}`"
         return
     filtered = f", {outcome.filtered:,} filtered out" if outcome.filtered else ""
     refused = sum(outcome.refused.values())
     yield f"{outcome.taken:,} rows taken{filtered}, {refused:,} refused{_reasons(outcome)}"
     if outcome.waiting:
         wait = "1 row waits" if outcome.waiting == 1 else f"{outcome.waiting:,} rows wait"
-        yield f"{wait}: {_why(sent, query)}"
+        yield f"{wait}: {_why_rows_wait(sent, query)}"
 
 
 def _reasons(outcome: Outcome) -> str:
@@ -261,7 +379,7 @@ def _reasons(outcome: Outcome) -> str:
     return f": {named} (first: {outcome.first})" if named else ""
 
 
-def _why(sent: Sent, query: str) -> str:
+def _why_rows_wait(sent: Sent, query: str) -> str:
     if sent.held_by and not set(sent.held_by) & set(sent.rows):
         held_by = " and ".join(sent.held_by)
         return f"event time waits for {held_by}; send its rows, or end it with `spojoin send {query} --end`"

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 
-from spojoin.cli.commands.common import say_notes
-from spojoin.cli.held import HoldNotice
-from spojoin.cli.servers import ServersWatch
-from spojoin.cli.up_options import UpOptions
-from spojoin.errors import ConfigurationError, Retryable
+from spojoin.cli.options import UpOptions, say_notes
+from spojoin.errors import ConfigurationError, Retryable, Stop
 from spojoin.local.broker import LocalBroker
 from spojoin.local.children import Children
 from spojoin.local.cluster import Servers
 from spojoin.local.net import LOOPBACK
 from spojoin.local.only_one import OnlyOne
-from spojoin.local.reachable import check_kafka_takes, check_redis
+from spojoin.local.reachable import check_kafka, check_kafka_takes, check_redis
 from spojoin.local.redis import LocalRedis
 from spojoin.local.serve import WORKERS, ServedQuery, ServePlan
 from spojoin.local.serve import serve as serve_here
 from spojoin.local.services import WORKERS_INSIDE
 from spojoin.local.supervise import STOP_LOST_S, STOP_TIMEOUT_S, Notice, Supervisor, ending_on_signals
 from spojoin.model import Query
+from spojoin.ports.interfaces import Store
 from spojoin.ports.kafka import KafkaConfig
 from spojoin.ports.redis_store import RedisStore
 from spojoin.protocol.packing import parse_packing
@@ -36,15 +36,31 @@ from spojoin.protocol.topic_config import TopicKind
 from spojoin.protocol.topology import Role
 from spojoin.query.load import load_served_query
 from spojoin.runtime.registry import check_single_rows
-from spojoin.runtime.settings import ResultsFormat, Settings, load_settings
+from spojoin.runtime.settings import Settings, load_settings
 from spojoin.suggest import listed
+from spojoin.telemetry.status import holder_of, read_status
 from spojoin.telemetry.status_table import status_table
+from spojoin.telemetry.waiting_input import HeldBy
+from spojoin.wire.result_forms import RESULT_FORMS
 
+#: An input that holds others for less than this time may only be slow.
+HELD_MS = 5_000.0
+
+#: With less free disk space, Kafka will soon fail to write.
+DISK_BYTES_MIN = 64 << 20
+
+#: What the absence of a server means for the user.
+_MEANING = {
+    "Kafka": "services wait for it",
+    "Redis": "status and page know nothing until it does; results go on",
+}
+
+#: A server that doesn't answer this many times in a row, for a second each, counts as away and not just busy.
+QUESTIONS = 3
 TEND_S = 1.0
+
 #: A service that ends by itself this often won't recover.
 RESTARTS_MAX = 5
-#: What services can write: see their settings.
-RESULT_FORMS = get_args(ResultsFormat)
 
 
 def serve(options: UpOptions, console: Console) -> None:
@@ -56,17 +72,19 @@ def serve(options: UpOptions, console: Console) -> None:
     is_inside = parse_packing(options.packing).is_shared(Role.POJOIN)
     workers = options.workers or query.layout.workers or (WORKERS_INSIDE if is_inside else WORKERS)
     settings = load_settings(
-        query_file=options.query, workers=workers, packing=options.packing, **_forms(options)
+        query_file=options.query, workers=workers, packing=options.packing, **_message_settings(options)
     )  # raises what services would refuse
-    _check_named(options, settings)
+    _check_named_servers(options, settings)
     with _until_interrupted(console), ExitStack() as stack:
         servers, broker = _servers(stack, options, console)
         config = KafkaConfig(servers.bootstrap, settings.kafka_properties())
-        stack.enter_context(OnlyOne(config, query.name, settings.topic_configs.of(TopicKind.INTERNAL)))
+        stack.enter_context(OnlyOne(config, query.name, settings.topic_configs.for_kind(TopicKind.INTERNAL)))
         notice = _quiet if console.is_terminal else _printer(console)
         try:
             with console.status("starting services"):
-                served = stack.enter_context(serve_here(_plan(query, workers, options, settings), servers, notice))
+                served = stack.enter_context(
+                    serve_here(_serve_plan(query, workers, options, settings), servers, notice)
+                )
         except Retryable as error:
             raise ConfigurationError(f"{error}; start it, or leave out --bootstrap to have one started") from error
         say = partial(console.print, highlight=False, soft_wrap=True)  # commands and paths are copied from it
@@ -78,8 +96,8 @@ def serve(options: UpOptions, console: Console) -> None:
         _watch(served.supervisor, servers.redis_url, console, (hold, seen))
 
 
-def _check_named(options: UpOptions, settings: Settings) -> None:
-    """ConfigurationError where a server that is named doesn't answer."""
+def _check_named_servers(options: UpOptions, settings: Settings) -> None:
+    """Raise ConfigurationError if a server that the user named doesn't answer."""
     if options.bootstrap is not None:
         check_kafka_takes(options.bootstrap, settings.kafka_properties())
     if options.redis is not None:
@@ -87,16 +105,16 @@ def _check_named(options: UpOptions, settings: Settings) -> None:
 
 
 def _servers(stack: ExitStack, options: UpOptions, console: Console) -> tuple[Servers, LocalBroker | None]:
-    """Kafka and Redis: those that are named, else new ones; and the Kafka that was started."""
+    """The named Kafka and Redis, or newly started ones; and the Kafka if it was started here."""
     children = stack.enter_context(Children())
     redis = options.redis or stack.enter_context(LocalRedis(children)).url
     if options.bootstrap is not None:
         return Servers(children, options.bootstrap, redis), None
-    broker = stack.enter_context(_broker(children, options.port, None, console))
+    broker = stack.enter_context(_local_broker(children, options.port, None, console))
     return Servers(children, broker.bootstrap, redis), broker
 
 
-def _plan(query: Query, workers: int, options: UpOptions, settings: Settings) -> ServePlan:
+def _serve_plan(query: Query, workers: int, options: UpOptions, settings: Settings) -> ServePlan:
     check_single_rows(query, options.results)
     return ServePlan(
         query,
@@ -106,7 +124,7 @@ def _plan(query: Query, workers: int, options: UpOptions, settings: Settings) ->
         options.packing,
         options.standbys,
         {
-            **_forms(options),
+            **_message_settings(options),
             "replace": str(options.replace),
             "adopt": options.adopt,
             "backfill": options.backfill.value,
@@ -119,8 +137,8 @@ def _plan(query: Query, workers: int, options: UpOptions, settings: Settings) ->
     )
 
 
-def _forms(options: UpOptions) -> dict[str, Any]:
-    """Settings of what messages look like; a registry that isn't named here may be in the environment."""
+def _message_settings(options: UpOptions) -> dict[str, Any]:
+    """The settings of messages; the registry may also be named in the environment."""
     named = {} if options.registry is None else {"registry_url": options.registry}
     return {"results_format": options.results, **named}
 
@@ -131,7 +149,7 @@ def run_cluster(port: int | None, redis_port: int | None, folder: Path | None, c
         _until_interrupted(console),
         Children() as children,
         LocalRedis(children, redis_port) as redis,
-        _broker(children, port, folder, console) as broker,
+        _local_broker(children, port, folder, console) as broker,
     ):
         console.print(f"Kafka: {broker.bootstrap}\nRedis: {redis.url}\nCtrl-C ends both", highlight=False)
         while True:
@@ -140,7 +158,7 @@ def run_cluster(port: int | None, redis_port: int | None, folder: Path | None, c
 
 @contextmanager
 def _until_interrupted(console: Console) -> Iterator[None]:
-    """Ctrl-C is the usual way to end this."""
+    """End the block by Ctrl-C without an error, since that is the usual way."""
     try:
         with ending_on_signals():
             yield
@@ -148,7 +166,7 @@ def _until_interrupted(console: Console) -> Iterator[None]:
         console.print("ended")
 
 
-def _broker(children: Children, port: int | None, folder: Path | None, console: Console) -> LocalBroker:
+def _local_broker(children: Children, port: int | None, folder: Path | None, console: Console) -> LocalBroker:
     return LocalBroker(children, folder, port, progress=console.print)
 
 
@@ -171,14 +189,14 @@ def _directions(served: ServedQuery) -> str:
 
 
 def ending(options: UpOptions) -> str:
-    """What Ctrl-C does to the data."""
+    """A sentence on what happens to the data after Ctrl-C."""
     if options.bootstrap is None:
         return "Ctrl-C ends all and discards this Kafka's rows and results; to keep them give --bootstrap of your own"
     return f"Ctrl-C ends the services; rows and results stay in the Kafka at {options.bootstrap}"
 
 
 def _watch(supervisor: Supervisor, redis: str, console: Console, watches: tuple[HoldNotice, ServersWatch]) -> None:
-    """Tend the services, show their table, and say what rows and services wait for, until interrupted."""
+    """Keep the services running, show their table, and report what rows and services wait for, until interrupted."""
     store, (hold, servers) = RedisStore(redis), watches
     with Live(console=console, auto_refresh=False) as live:
         while True:
@@ -197,7 +215,7 @@ def _watch(supervisor: Supervisor, redis: str, console: Console, watches: tuple[
 
 
 def _quiet(_name: str, _change: str) -> None:
-    """The table shows it."""
+    """Says nothing, because the table shows the change."""
 
 
 def _printer(console: Console) -> Notice:
@@ -205,3 +223,98 @@ def _printer(console: Console) -> Notice:
         console.print(f"{name}: {change}", highlight=False)
 
     return notice
+
+
+class HoldNotice:
+    """Says once for each input that others wait for it. file: the query's file; bootstrap: its Kafka's address."""
+
+    def __init__(self, file: Path, bootstrap: str, say: Callable[[str], None]) -> None:
+        self._file = file
+        self._bootstrap = bootstrap
+        self._say = say
+        self._said: tuple[str, str] | None = None
+
+    def look(self, store: Store) -> None:
+        """Read what services report; says nothing while the store is away."""
+        try:
+            found = read_status(store, time.time_ns() // 1_000_000)
+        except Retryable:
+            return
+        held = next((each for each in (holder_of(status.services) for status in found) if each is not None), None)
+        if held is None:
+            self._said = None
+        elif held.ms >= HELD_MS and (held.name, held.reached) != self._said:
+            self._said = held.name, held.reached
+            self._say(f"{held}; {self._way_out(held)}")
+
+    def _way_out(self, held: HeldBy) -> str:
+        if held.is_table:
+            return f"write messages with keys to the topic of {held.name}"
+        return (
+            f"send its rows or a heartbeat, end it with `spojoin send {self._file} --end --bootstrap "
+            f"{self._bootstrap}`, or give the query an idle_timeout, such as `idle_timeout: 5 s`"
+        )
+
+
+class ServerLost(Stop):
+    """A server that `up` started has ended, and its data is gone."""
+
+
+@dataclass(slots=True)
+class ServersWatch:
+    """Checks whether both servers answer, and reports each change once.
+
+    broker: the Kafka that was started here, or None if the user named one; properties: those of Kafka's clients
+    """
+
+    bootstrap: str
+    redis: str
+    say: Callable[[str], None]
+    broker: LocalBroker | None = None
+    properties: Mapping[str, object] = field(default_factory=dict)
+    _away: set[str] = field(default_factory=set)
+    _is_disk_full: bool = False
+
+    @property
+    def is_kafka_away(self) -> bool:
+        """Whether Kafka didn't answer at the last check."""
+        return "Kafka" in self._away
+
+    def look(self) -> None:
+        """Check both servers. Raises ServerLost."""
+        if self.broker is not None:
+            self._check_own_broker(self.broker)
+        self._say_changes("Kafka", lambda: check_kafka(self.bootstrap, self.properties, believes=False))
+        self._say_changes("Redis", lambda: check_redis(self.redis, believes=False))
+
+    def _check_own_broker(self, broker: LocalBroker) -> None:
+        is_full = shutil.disk_usage(broker.folder).free < DISK_BYTES_MIN
+        why = broker.lost()
+        if why is not None:
+            self._away.add("Kafka")
+            full = f"the disk is full, {broker.folder}: " if is_full else ""
+            way_out = "make room, and start again" if is_full else "start again"
+            raise ServerLost(f"{full}{why}; its rows and results are gone: {way_out}")
+        if is_full and not self._is_disk_full:
+            self.say(f"the disk is full: Kafka needs room in {broker.folder}; rows and results wait for it")
+        self._is_disk_full = is_full
+
+    def _say_changes(self, name: str, check: Callable[[], None]) -> None:
+        why = self._why_away(check)
+        if why is None and name in self._away:
+            self.say(f"{name} answers again")
+            self._away.remove(name)
+        elif why is not None and name not in self._away:
+            self.say(f"{why}; {_MEANING[name]}")
+            self._away.add(name)
+
+    def _why_away(self, check: Callable[[], None]) -> str | None:
+        why = None
+        for _ in range(QUESTIONS):
+            try:
+                check()
+            except ConfigurationError as error:
+                why = str(error).split(";", maxsplit=1)[0]
+            else:
+                return None
+        return why

@@ -1,1 +1,1 @@
-"""Results of a served query, for Python: they are read from Kafka."""
+"""Reads the results of a served query from Kafka, for Python users."""

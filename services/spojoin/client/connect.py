@@ -1,4 +1,4 @@
-"""`spojoin.connect`: what it takes, before anything of Kafka is loaded."""
+"""`spojoin.connect`, which checks for packages before it loads Kafka's client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def connect(
     bootstrap: str = "127.0.0.1:9092", *, kafka: Mapping[str, str | int | float | bool] | None = None
 ) -> ServedQueries:
-    """The way to the results of queries that services answer.
+    """Connect to a Kafka cluster, to read the results of served queries.
 
         for batch in spojoin.connect("localhost:9092").results("trades"):
             print(batch.to_pandas())
@@ -24,7 +24,7 @@ def connect(
         kafka: further properties of librdkafka. User, password and the like also come from SPOJOIN_KAFKA_USERNAME and
             the other variables that the command line reads.
 
-    Raises ConfigurationError where packages are missing or settings are wrong.
+    Raises ConfigurationError if packages are missing or settings are wrong.
 
     """
     try:

@@ -1,4 +1,4 @@
-"""A served query's results as Arrow batches, each once and in order, while they come."""
+"""Gives a served query's results as Arrow batches while they come, each once and in order."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from spojoin.ports.interfaces import Log, LogPartition, LogRecord
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.runtime.settings import Settings
-from spojoin.wire.chain import ResultSequence
-from spojoin.wire.results import ARROW_STREAM, BEGIN, CONTENT_TYPE, progress, result_from_message
+from spojoin.wire.result_forms import FRAMES
+from spojoin.wire.results import BEGIN, CONTENT_TYPE, ResultSequence, progress, result_from_message
 
 POLL_S = 0.5
 RECORDS_MAX = 1_000
 
 
 class ServedQueries:
-    """A Kafka cluster in which served queries' results are. Every reading has a client of its own."""
+    """A Kafka cluster with the results of served queries. Each reading has its own client."""
 
     def __init__(self, settings: Settings) -> None:
         self._config = KafkaConfig(settings.bootstrap_servers, settings.kafka_properties())
 
     def results(self, query: str, *, from_start: bool = True, follow: bool = True) -> ServedResults:
-        """The results of the query of this name, in the form `frames`.
+        """The results of the query with this name, which must be in the form `frames`.
 
-        from_start: from the earliest ones that the topic holds, or only those that come from now on
-        follow: whether to wait for more at the end, or to stop behind those that are there now
+        from_start: whether to begin at the earliest results in the topic, instead of those that come from now on
+        follow: whether to wait for more at the end, instead of stopping after the results that exist now
 
-        Raises ConfigurationError where there is no such topic, LogUnavailable where Kafka doesn't answer.
+        Raises ConfigurationError if there is no such topic, LogUnavailable if Kafka doesn't answer.
         """
         return ServedResults(KafkaLog(self._config), query, from_start=from_start, follow=follow)
 
@@ -42,7 +42,7 @@ class ServedQueries:
 class ServedResults:
     """An iterator of Arrow batches, for `for` and for `async for`; closed at its end, by `close`, or by `with`.
 
-    Only committed records are read, and what a crash of the services made them write twice is given once.
+    Only committed records are read; results that the services wrote twice because of a crash are given once.
     """
 
     def __init__(self, log: Log[bytes], query: str, *, from_start: bool = True, follow: bool = True) -> None:
@@ -60,7 +60,6 @@ class ServedResults:
         self._ready: deque[pa.RecordBatch] = deque()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The iterator itself."""
         return self
 
     def __next__(self) -> pa.RecordBatch:
@@ -72,7 +71,6 @@ class ServedResults:
         return self._ready.popleft()
 
     def __aiter__(self) -> Self:
-        """The iterator itself."""
         return self
 
     async def __anext__(self) -> pa.RecordBatch:
@@ -89,11 +87,10 @@ class ServedResults:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections; no batch follows."""
+        """Close the connections; no batch follows."""
         if not self._is_closed:
             self._is_closed = True
             self._ready.clear()
@@ -109,13 +106,13 @@ class ServedResults:
 
     def _take(self, record: LogRecord[bytes]) -> None:
         headers = dict(record.headers)
-        if headers.get(CONTENT_TYPE) != ARROW_STREAM:
+        if headers.get(CONTENT_TYPE) != FRAMES.content_type:
             said = headers.get(CONTENT_TYPE, b"unknown").decode(errors="replace")
             raise ConfigurationError(
                 f"the results in {self._source.topic} are {said}: read them with a client of Kafka, or start the "
                 "services with results_format frames"
             )
-        if self._sequence.takes(int(headers[BEGIN]), progress(headers)):
+        if self._sequence.accepts(int(headers[BEGIN]), progress(headers)):
             rows = result_from_message(headers, record.value).rows
             if rows.num_rows:
                 self._ready.append(rows)

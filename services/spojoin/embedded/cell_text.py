@@ -1,10 +1,11 @@
-"""Cells as text, column by column: times and binary values as JSON and CSV write them."""
+"""Turns cells into text column by column: times, binary values, lists, structs and maps, as JSON and CSV write them."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -12,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from spojoin.embedded.nested_text import nested_texts
-from spojoin.query.uuid_text import is_uuid, uuid_texts
+from spojoin.columns.values import is_uuid, uuid_texts
+
+#: Turns each cell of a column that isn't nested into JSON text, and null into null.
+PlainTexts = Callable[["pa.Array[Any]"], "pa.Array[Any]"]
 
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 _NEEDS_QUOTES = r'[",\r\n]|^$|^\s|\s$'
@@ -21,15 +24,75 @@ _ZERO_FRACTION = r"\.0+(Z?)$"
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _WHOLE = r"^(-?[0-9]+)$"
 
-# The stubs of pyarrow don't know that arrays and scalars may be mixed.
+# pyarrow's type stubs don't allow mixing arrays and scalars.
 _join: Any = pc.binary_join_element_wise
+
+
+def nested_texts(column: pa.Array[Any], plain_texts: PlainTexts) -> pa.StringArray:
+    """Each cell as JSON text, null as null: lists as arrays, structs and maps as objects, a map's keys as text.
+
+    plain_texts: writes the innermost parts
+    """
+    return pa.array(_texts(column, plain_texts), pa.string())
+
+
+def _texts(column: pa.Array[Any], plain_texts: PlainTexts) -> Iterator[str | None]:
+    if isinstance(column, pa.StructArray):
+        return _structs(column, plain_texts)
+    if isinstance(column, pa.MapArray):
+        lists = _as_lists(column)
+        return _several("{}", lists, _entries(lists.flatten(), plain_texts))
+    if types.is_nested(column.type):
+        return _several("[]", column, map(_or_null, _texts(column.flatten(), plain_texts)))
+    return iter(plain_texts(column).to_pylist())
+
+
+def _structs(column: pa.StructArray, plain_texts: PlainTexts) -> Iterator[str | None]:
+    names = [_key(field.name) for field in column.type]
+    parts = [_texts(each, plain_texts) for each in column.flatten()]
+    rows = zip(*parts, strict=True) if parts else iter([()] * len(column))
+    for is_valid, row in zip(column.is_valid().to_pylist(), rows, strict=True):
+        fields = (f"{name}:{_or_null(text)}" for name, text in zip(names, row, strict=True))
+        yield f"{{{','.join(fields)}}}" if is_valid else None
+
+
+def _several(brackets: str, column: pa.Array[Any], parts: Iterator[str]) -> Iterator[str | None]:
+    """The text of each cell: its parts in brackets, taken from `parts`, the parts of all cells that aren't null."""
+    for length in pc.list_value_length(column).to_pylist():
+        yield None if length is None else f"{brackets[0]}{','.join(islice(parts, length))}{brackets[1]}"
+
+
+def _as_lists(column: pa.MapArray[Any, Any]) -> pa.ListArray[Any]:
+    """Maps as lists of their entries, since Arrow computes only with lists."""
+    entry = pa.struct([("key", column.type.key_type), ("value", column.type.item_type)])
+    lists: pa.ListArray[Any] = column.cast(pa.list_(entry))
+    return lists
+
+
+def _entries(entries: pa.StructArray, plain_texts: PlainTexts) -> Iterator[str]:
+    keys, values = (_texts(each, plain_texts) for each in entries.flatten())
+    return (f"{_as_key(key)}:{_or_null(value)}" for key, value in zip(keys, values, strict=True))
+
+
+def _key(name: str) -> str:
+    return orjson.dumps(name).decode()
+
+
+def _as_key(text: str | None) -> str:
+    """A map's key as text, the only type of key in JSON."""
+    text = _or_null(text)
+    return text if text.startswith('"') else _key(text)
+
+
+def _or_null(text: str | None) -> str:
+    return "null" if text is None else text
 
 
 def json_values(column: pa.Array[Any]) -> pa.Array[Any]:
     """Each cell as JSON text, null as null.
 
-    Dates and times are ISO text, times in UTC where they have a zone; binary values base64; decimals numbers with all
-    their digits. NaN and the infinities are null, since JSON has no number for them.
+    Dates and times are ISO text, in UTC if they have a zone; binary values are base64; decimals are numbers with all
+    their digits. NaN and the infinities are null, since JSON has no numbers for them.
     """
     column = plain(column)
     if types.is_floating(column.type):
@@ -47,8 +110,8 @@ def json_values(column: pa.Array[Any]) -> pa.Array[Any]:
 def csv_values(column: pa.Array[Any]) -> pa.Array[Any]:
     """Each cell as CSV text, null as null.
 
-    As in JSON, but for text, which is quoted where it must be: empty text always, since nothing stands for NULL; and
-    for NaN and the infinities, which are written as `nan`, `inf` and `-inf`.
+    As in JSON, with two exceptions. Text is quoted if necessary, and always if it is empty, since an empty cell is
+    NULL. NaN and the infinities are written as `nan`, `inf` and `-inf`.
     """
     column = plain(column)
     if types.is_floating(column.type):
@@ -96,12 +159,12 @@ def _quoted(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _doubles(column: pa.Array[Any]) -> pa.Array[Any]:
-    """The shortest text that reads back as the same double; whole ones with a fraction, so that they stay doubles."""
+    """The shortest text that reads back as the same double; integers get a fraction, so that they stay doubles."""
     return pc.replace_substring_regex(column.cast(pa.string()), _WHOLE, r"\1.0")
 
 
 def _times(column: pa.Array[Any]) -> pa.Array[Any]:
-    """Dates, times of day, timestamps and lengths of time as ISO 8601; a fraction of zeros is left out."""
+    """Dates, times of day, timestamps and durations as ISO 8601; a fraction of zeros is left out."""
     if types.is_time(column.type):
         return pc.replace_substring_regex(column.cast(pa.string()), _ZERO_FRACTION, r"\1")
     if types.is_duration(column.type):
@@ -118,7 +181,7 @@ def _times(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _span(months: int, days: int, nanoseconds: int) -> str:
-    """A length of time as ISO 8601, such as P1M2DT90.5S."""
+    """A duration as ISO 8601, such as P1M2DT90.5S."""
     date = "".join(f"{number}{unit}" for number, unit in ((months, "M"), (days, "D")) if number)
     seconds = format(Decimal(nanoseconds).scaleb(-9).normalize(), "f")
     return f"P{date}T{seconds}S" if nanoseconds or not date else f"P{date}"
@@ -129,5 +192,5 @@ def _base64(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _per_cell(column: pa.Array[Any], text: Callable[[Any], str]) -> pa.StringArray:
-    """The slow path, for the rare columns without a vectorised one."""
+    """The slow path, for rare types without a vectorised path."""
     return pa.array([None if value is None else text(value) for value in column.to_pylist()], pa.string())

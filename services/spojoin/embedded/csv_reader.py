@@ -1,7 +1,7 @@
-"""CSV files as text columns, in constant memory.
+"""Reads CSV files as text columns, in constant memory.
 
-An empty cell is NULL, and in a column of text or binary values an empty cell in quotes is empty text, as in SQL;
-columns of other types also know the spellings of a missing value.
+An empty cell is NULL. In a column of text or binary values, an empty cell in quotes is empty text, as in SQL. In
+columns of other types, the spellings of a missing value are NULL too.
 """
 
 from __future__ import annotations
@@ -17,23 +17,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from spojoin.embedded.content import naming_the_file, reading_with_sentences
-from spojoin.embedded.csv_cells import plain_dates, plain_numbers, plain_times, without_null_spellings
-from spojoin.embedded.csv_form import OnBadLine, csv_form
+from spojoin.columns.csv_options import how_to_say
+from spojoin.embedded.csv_form import (
+    OnBadLine,
+    csv_form,
+    plain_dates,
+    plain_numbers,
+    plain_times,
+    without_null_spellings,
+)
+from spojoin.embedded.file_content import (
+    how_to_recode,
+    is_marked,
+    marked_cells,
+    naming_the_file,
+    reading_with_sentences,
+    unmarked,
+)
 from spojoin.embedded.file_reader import SHOWN_BYTES, TextReader
-from spojoin.embedded.text import how_to_recode, is_marked, marked_cells, unmarked
 from spojoin.errors import BadData
 from spojoin.model import AS_THE_PAGE_SAYS, CsvOptions
-from spojoin.query.csv_options import how_to_say
 
-#: A whole number that reads back as the same text, so that keys like 007 stay what they are.
-_CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17}|)$"  # an empty key is allowed here; its row is refused later
+#: An integer that reads back as the same text, so that keys like 007 stay as they are.
+_CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17}|)$"  # an empty key matches; its row is refused later
 
 
 class CsvReader(TextReader):
-    """CSV, read as text; options: how it is written, where that isn't as `delimiter` and the page say.
+    """Reads CSV as text. options: how the file is written, if it differs from `delimiter` and the defaults.
 
-    A marker line is appended: a quote that is never closed swallows it, which shows the mistake.
+    A marker line is appended to the file. A quote that is never closed swallows this line, which shows the mistake.
     """
 
     def __init__(
@@ -49,11 +61,11 @@ class CsvReader(TextReader):
 
     @property
     def key_type(self) -> pa.DataType:
-        """Integer keys stay integers only where all of the file's keys are."""
+        """int64 if all of the file's keys are integers, otherwise text."""
         return self._key_type
 
     def _find_key_type(self) -> pa.DataType:
-        """Reads the key column of the whole file: the type must not change halfway."""
+        """Find the type in the key column of the whole file, since the type must not change halfway."""
         if self.key is None or pa.types.is_string(self.schema.field(self.key).type):
             return pa.int64() if self.key is None else pa.string()
         with naming_the_file(self.path), pa.input_stream(str(self.path)) as file:
@@ -71,9 +83,9 @@ class CsvReader(TextReader):
             yield from self._rows(self.found, position)
 
     def _rows(self, names: list[str], first: int) -> Generator[pa.RecordBatch, None, int | None]:
-        """The rows from position `first` on, of the columns `names`.
+        """The rows from position `first` on, with the columns `names`.
 
-        Gives a position where rows are left: there is text that isn't UTF-8, which may stand in any other column.
+        Returns the position of the remaining rows if there is text that isn't UTF-8, which may be in any other column.
         """
         position = 0
         is_whole = False
@@ -105,12 +117,12 @@ class CsvReader(TextReader):
         return None
 
     def _cut_line(self, row: pa.RecordBatch) -> str | None:
-        """What is left of a row, which may be none, where it is a file's last line and breaks off within quotes."""
+        """The text of a row that breaks off within quotes in the file's last line; None for other rows."""
         cells = [cell for column in row.columns for cell in column.to_pylist() if cell is not None]
         return ",".join(cells) if any(map(self._is_cut, cells)) else None
 
     def _is_cut(self, text: str) -> bool:
-        """Whether quotes that aren't closed begin in the last line, so that they swallow the marker line alone."""
+        """Whether unclosed quotes begin in the last line, so that they swallow only the marker line."""
         before, marker, _ = text.partition(f"\n{self._end}")
         return bool(marker) and "\n" not in before
 
@@ -133,7 +145,7 @@ class CsvReader(TextReader):
                 self.malformed_because[position] = f"{plain}; {way}"
 
     def _way(self, line: str) -> str | None:
-        """The option by which a malformed line may be a row, or a comment."""
+        """The option with which a malformed line would be a row or a comment."""
         options, delimiter = self._form.options, re.escape(self._form.delimiter)
         if options.comment is None and line[:1] in ("#", "%"):
             return f"if {line[0]} begins a comment, say {how_to_say(options, {'comment': line[0]})}"
@@ -144,7 +156,7 @@ class CsvReader(TextReader):
         return None
 
     def _cleaned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Keys in their type, text as it stands, everything else as text without the spellings of a missing value."""
+        """Keys in their type, text unchanged, and everything else as text without the spellings of a missing value."""
         columns = [self._cleaned_column(batch.column(field.name), field) for field in self.schema]
         return pa.RecordBatch.from_arrays(columns, names=self.schema.names)
 
@@ -164,7 +176,7 @@ class CsvReader(TextReader):
 
 
 def first_rows(path: Path, delimiter: str, options: CsvOptions = AS_THE_PAGE_SAYS) -> pa.RecordBatch:
-    """The first block of a file as text, without rows that are none."""
+    """The rows of a file's first block as text, without malformed lines."""
     form = csv_form(path, delimiter, options)
     with naming_the_file(path), pa.input_stream(str(path)) as file:
         text = form.text(file)
@@ -185,7 +197,7 @@ def _skip(_row: pa_csv.InvalidRow) -> Literal["skip"]:
 
 def _remember_in(bad: dict[int, str], first_number: int) -> OnBadLine:
     def handler(row: pa_csv.InvalidRow) -> Literal["skip"]:
-        assert row.number is not None  # one thread reads
+        assert row.number is not None  # because one thread reads
         bad[row.number - first_number] = row.text
         return "skip"
 
@@ -193,9 +205,9 @@ def _remember_in(bad: dict[int, str], first_number: int) -> OnBadLine:
 
 
 def _with_gaps(batch: pa.RecordBatch, first: int, bad: list[int]) -> pa.RecordBatch:
-    """`batch` with rows of nulls at the positions in `bad` that fall between its rows, the first of which is `first`.
+    """`batch` with rows of nulls at the positions in `bad` between its rows; its first position is `first`.
 
-    Each bad line before a row of the batch moves it back by one: good rows fill the free positions in order.
+    Each bad line before a row moves the row back by one: good rows fill the free positions in order.
     """
     end = first + batch.num_rows
     inside = []
@@ -214,13 +226,13 @@ def _with_gaps(batch: pa.RecordBatch, first: int, bad: list[int]) -> pa.RecordBa
 
 
 def _without_the_last(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows, the last one as nulls."""
+    """The rows, with nulls in the last one."""
     places = np.arange(rows.num_rows)
     taken: pa.Int64Array = pa.array(places, pa.int64(), mask=places == rows.num_rows - 1)
     return rows.take(taken)
 
 
 def _or_none(keys: Any) -> pa.Array[Any]:  # noqa: ANN401  (the stubs lack the string functions)
-    """Keys with null for an empty one, as in other formats."""
+    """The keys, with null instead of empty text, as in other formats."""
     present: pa.StringArray = pc.if_else(pc.equal(keys, ""), pa.scalar(None, pa.string()), keys)
     return present

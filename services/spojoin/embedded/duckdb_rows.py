@@ -1,4 +1,4 @@
-"""What DuckDB makes of joins, files and tables by SQL; it reaches neither files nor networks itself."""
+"""Runs SQL over joins, files and tables with DuckDB, which has no access to files or networks itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from spojoin.embedded.arrow_rows import ArrowRows
-from spojoin.embedded.file_reader import told_apart
+from spojoin.embedded.file_reader import distinct_names
 from spojoin.errors import BadData, QueryError
 from spojoin.expressions.engine import connected, heeding_signals, sentence
 from spojoin.query.engine_check import with_names_quoted
@@ -22,9 +22,9 @@ BATCH_ROWS = 1 << 16
 
 
 def spilling_connection(threads: int | None) -> duckdb.DuckDBPyConnection:
-    """A connection in UTC that spills beyond its memory, and reaches neither other files nor networks.
+    """A connection in UTC that spills to disk, and has no access to other files or networks.
 
-    threads: how many it may use, None for one for each core
+    threads: how many threads it may use; None means one for each core
     """
     spilled = Path(tempfile.gettempdir()) / f"spojoin-{secrets.token_hex(4)}.spilled"
     config: dict[str, str | bool | int] = {
@@ -43,16 +43,16 @@ def record_batches(relation: duckdb.DuckDBPyRelation) -> Iterator[pa.RecordBatch
 
 
 class DuckdbRows(ArrowRows):
-    """The rows of a statement over relations by name. Raises QueryError where DuckDB can't read or bind it."""
+    """The rows of a statement over named relations. Raises QueryError if DuckDB can't parse or bind the statement."""
 
     def __init__(self, sql: str, relations: Mapping[str, ArrowRows], threads: int | None = None) -> None:
         self.sql = sql
-        self.relations = {name: _Watched(rows) for name, rows in relations.items()}
+        self.relations = {name: _WatchedRows(rows) for name, rows in relations.items()}
         self._threads = threads
         super().__init__(self._schema(), self.relations.values())
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The rows, batch by batch. Raises what the relations raise, and BadData where a value can't be computed."""
+        """The rows, batch by batch. Raises what the relations raise, and BadData if a value can't be computed."""
         connection = self._opened()
         try:
             for batch in record_batches(connection.sql(self.sql)):
@@ -69,10 +69,10 @@ class DuckdbRows(ArrowRows):
         with closing(self._opened()) as connection:
             try:
                 try:
-                    return _told_apart(connection.sql(self.sql))
-                except duckdb.ParserException:  # the name of a column may be a word that DuckDB reserves
+                    return _with_distinct_names(connection.sql(self.sql))
+                except duckdb.ParserException:  # a column's name may be a reserved word of DuckDB
                     self.sql = with_names_quoted(self.sql)
-                    return _told_apart(connection.sql(self.sql))
+                    return _with_distinct_names(connection.sql(self.sql))
             except duckdb.Error as error:
                 raise QueryError(f"sql: {sentence(error)}") from error
 
@@ -84,22 +84,22 @@ class DuckdbRows(ArrowRows):
         return connection
 
     def _cause(self, error: Exception) -> Exception:
-        """What a relation raised while it was read, else the engine's sentence."""
+        """The error that a relation raised while it was read, or otherwise DuckDB's error."""
         raised = next((each.error for each in self.relations.values() if each.error is not None), None)
         if raised is not None:
             return raised
         return BadData(f"sql: {sentence(error) if isinstance(error, duckdb.Error) else error}")
 
 
-def _told_apart(relation: duckdb.DuckDBPyRelation) -> pa.Schema:
-    """The columns of a relation, each with a name of its own."""
+def _with_distinct_names(relation: duckdb.DuckDBPyRelation) -> pa.Schema:
+    """The columns of a relation, with distinct names."""
     schema = relation.limit(0).to_arrow_table().schema
-    names = told_apart(relation.columns)
+    names = distinct_names(relation.columns)
     return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
 
 
-class _Watched(ArrowRows):
-    """Rows that remember what ended their reading, of which DuckDB passes on a text alone."""
+class _WatchedRows(ArrowRows):
+    """Rows that remember the error that ended their reading; DuckDB passes on only its text."""
 
     def __init__(self, rows: ArrowRows) -> None:
         super().__init__(rows.schema, [rows])

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
-from spojoin.embedded.arguments import RowsLike
+from spojoin.embedded.python_rows import RowsLike
 from spojoin.errors import ConfigurationError
 
 #: One feed, or one for each stream by its name.
 Feeds = AsyncIterable[RowsLike] | Mapping[str, AsyncIterable[RowsLike]]
-#: Seconds without new rows after which the results of those that came are due.
+#: Seconds without new rows after which the results of earlier rows are due.
 LINGER_S = 0.05
 
 P = ParamSpec("P")
@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Fed:
-    """Rows of a stream's feed; None at its end."""
+class FeedPiece:
+    """Rows of a stream's feed, or None as rows if the feed has ended."""
 
     stream: str | None
     rows: RowsLike | None
@@ -32,13 +32,15 @@ class _Failed:
     error: BaseException
 
 
-async def fed(feeds: Feeds) -> AsyncGenerator[Fed | None, None]:
-    """All feeds' rows, those of each in its order; None when nothing has come for `LINGER_S` seconds.
+async def pieces_of_feeds(feeds: Feeds) -> AsyncGenerator[FeedPiece | None, None]:
+    """The pieces of all feeds as they come; None once nothing has come for `LINGER_S` seconds.
 
-    Each feed is one piece ahead. An error of a feed is raised, and the other feeds are cancelled.
+    Each feed is read one piece ahead. If a feed fails, its error is raised and the other feeds are cancelled.
     """
-    queue: asyncio.Queue[Fed | _Failed] = asyncio.Queue(maxsize=1)
-    tasks = [asyncio.create_task(_read(stream, feed, queue)) for stream, feed in _by_stream(feeds).items()]
+    queue: asyncio.Queue[FeedPiece | _Failed] = asyncio.Queue(maxsize=1)
+    tasks = [
+        asyncio.create_task(_enqueue_pieces(stream, feed, queue)) for stream, feed in _feeds_by_stream(feeds).items()
+    ]
     left, is_quiet = len(tasks), True
     try:
         while left:
@@ -60,7 +62,7 @@ async def fed(feeds: Feeds) -> AsyncGenerator[Fed | None, None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _by_stream(feeds: Feeds) -> dict[str | None, AsyncIterable[RowsLike]]:
+def _feeds_by_stream(feeds: Feeds) -> dict[str | None, AsyncIterable[RowsLike]]:
     found: dict[str | None, AsyncIterable[RowsLike]] = {}
     if isinstance(feeds, Mapping):
         found.update(dict(feeds.items()))
@@ -76,18 +78,20 @@ def _by_stream(feeds: Feeds) -> dict[str | None, AsyncIterable[RowsLike]]:
     return found
 
 
-async def _read(stream: str | None, feed: AsyncIterable[RowsLike], queue: asyncio.Queue[Fed | _Failed]) -> None:
+async def _enqueue_pieces(
+    stream: str | None, feed: AsyncIterable[RowsLike], queue: asyncio.Queue[FeedPiece | _Failed]
+) -> None:
     try:
         async for rows in feed:
-            await queue.put(Fed(stream, rows))
+            await queue.put(FeedPiece(stream, rows))
     except Exception as error:  # noqa: BLE001  (raised where the rows are awaited)
         await queue.put(_Failed(error))
     else:
-        await queue.put(Fed(stream, None))
+        await queue.put(FeedPiece(stream, None))
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The call's result, from another thread; if this is cancelled, the call has ended before it raises."""
+    """Call a function in another thread. A cancellation is raised only after the call has ended."""
     task = asyncio.ensure_future(asyncio.to_thread(call, *args, **kwargs))
     try:
         return await asyncio.shield(task)

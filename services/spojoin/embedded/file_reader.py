@@ -1,8 +1,8 @@
-"""The base of the readers of all formats: columns, keys, and the lines that were no rows.
+"""The base of the readers of all formats: columns, keys, and the lines that were not rows.
 
-No value passes through a type that it was not declared as: the extraction that follows converts text exactly and
-refuses bad rows one by one. A line that isn't a row at all, or whose text isn't UTF-8, keeps its position as a row of
-nulls and is remembered in `malformed`.
+Readers don't convert text to other types: the extraction that follows converts it exactly and refuses bad rows one by
+one. A line that isn't a row at all, or whose text isn't UTF-8, keeps its position as a row of nulls and is remembered
+in `malformed`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spojoin.embedded.content import COMPRESSED_SUFFIXES
-from spojoin.embedded.one_batch import taken
-from spojoin.embedded.text import BadCell, cells_not_utf8
+from spojoin.embedded.batches import rows_at
+from spojoin.embedded.file_content import COMPRESSED_SUFFIXES, BadCell, cells_not_utf8
 from spojoin.errors import ConfigurationError
 
-#: Bytes of text parsed at once. A line must fit; a column's text stays far below Arrow's 2 GiB.
+#: Bytes of text parsed at once. A line must fit; a column's text stays far below Arrow's limit of 2 GiB.
 BLOCK_BYTES = 4 << 20
 #: Bytes shown of a line that can't be read.
 SHOWN_BYTES = 20
@@ -31,9 +30,9 @@ class Reader(ABC):
 
     schema: the columns to read with their declared types; the null type where none is declared
     key: the column with the user's key, if any; int64 or string throughout the file, see `key_type`
-    malformed: text of the lines that weren't rows, by position; the user of an entry removes it
-    malformed_because: why, in a sentence, for some of these lines, by position
-    found: the file's columns; places: of rows that are given in another order, where they stood
+    malformed: the text of lines that weren't rows, by position; the code that uses an entry removes it
+    malformed_because: for some of these lines, a sentence that says why, by position
+    found: the file's columns; places: the rows' positions in the file, if they are given in another order
     """
 
     def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
@@ -57,10 +56,10 @@ class Reader(ABC):
     @property
     @abstractmethod
     def fraction(self) -> float:
-        """About how much of the file has been read, 0 to 1."""
+        """The approximate fraction of the file that has been read, 0 to 1."""
 
     def why_malformed(self, first: int, rows: int) -> dict[int, str]:
-        """Why some of the `rows` lines from position `first` on are no rows, by their places among these."""
+        """Why some of the `rows` lines from position `first` on are not rows, by their places among these lines."""
         plain = f"the line is no row with the columns of {self.path.name}"
         return {
             at - first: self.malformed_because.get(at, plain) for at in self.malformed if first <= at < first + rows
@@ -78,10 +77,10 @@ class Reader(ABC):
         is_bad = np.zeros(batch.num_rows, bool)
         is_bad[list(bad)] = True
         places: pa.Int64Array = pa.array(np.arange(batch.num_rows), pa.int64(), mask=is_bad)
-        return taken(batch, places)
+        return rows_at(batch, places)
 
     def check_has(self, name: str) -> None:
-        """Raises ConfigurationError where the file lacks a column, whether or not it is read."""
+        """Raises ConfigurationError if the file lacks a column, whether or not it is read."""
         self._check_columns(self.found, [name])
 
     def _check_columns(self, found: Iterable[str], needed: Sequence[str] | None = None) -> None:
@@ -107,7 +106,7 @@ class TextReader(Reader):
 
     @property
     def fraction(self) -> float:
-        """By bytes of the file, as it is stored."""
+        """The fraction of the file's stored bytes that has been read."""
         return 1.0 if self._raw.closed or not self._size else self._raw.tell() / self._size
 
     def _open(self) -> pa.NativeFile:
@@ -115,11 +114,11 @@ class TextReader(Reader):
         return pa.CompressedInputStream(self._raw, codec) if codec else self._raw
 
 
-def told_apart(names: Sequence[str]) -> list[str]:
-    """Names of columns, each once: the second `a` is `a_1`."""
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """The names of columns, made distinct: the second `a` becomes `a_1`."""
     found: list[str] = []
     for name in names:
-        taken = {*found, *(names if name in found else ())}
+        used = {*found, *(names if name in found else ())}
         others = (f"{name}_{number}" for number in range(1, len(names) + 1))
-        found.append(name if name not in found else next(each for each in others if each not in taken))
+        found.append(name if name not in found else next(each for each in others if each not in used))
     return found

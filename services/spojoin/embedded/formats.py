@@ -7,14 +7,13 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from spojoin.embedded.content import COMPRESSED_SUFFIXES
-from spojoin.embedded.named_files import is_written_directly, open_file_number
-from spojoin.embedded.standard_input import DASH
+from spojoin.embedded.file_content import COMPRESSED_SUFFIXES
+from spojoin.embedded.file_paths import DASH, is_written_directly, open_file_number
 from spojoin.errors import ConfigurationError
 
 
 class ResultFormat(enum.StrEnum):
-    """What results are written as."""
+    """The format in which results are written."""
 
     JSON = "json"
     CSV = "csv"
@@ -23,7 +22,7 @@ class ResultFormat(enum.StrEnum):
     TABLE = "table"
 
 
-#: Further names of formats.
+#: Other names of formats.
 _ALSO = {"jsonl": ResultFormat.JSON, "ndjson": ResultFormat.JSON}
 _SUFFIXES = {
     ".jsonl": ResultFormat.JSON,
@@ -36,18 +35,18 @@ _SUFFIXES = {
     ".arrows": ResultFormat.ARROW,
     ".feather": ResultFormat.ARROW,
 }
-#: Formats of lines of text, which can be compressed as a whole.
+#: Text formats, whose files can be compressed as a whole.
 _TEXT = (ResultFormat.JSON, ResultFormat.CSV)
 _FOR_PEOPLE = (ResultFormat.JSON, ResultFormat.CSV, ResultFormat.TABLE)
 _STANDARD_OUTPUT = Path("/dev/stdout")
 
 
 def real_path(path: Path) -> Path:
-    """The path to write to: `-` stands for standard output."""
+    """The path to write to, which for `-` is that of standard output."""
     return _STANDARD_OUTPUT if path == DASH else path
 
 
-def named_format(text: str | None) -> ResultFormat | None:
+def format_by_name(text: str | None) -> ResultFormat | None:
     """The format that an option names, None for no option. Raises ConfigurationError for any other name."""
     if text is None or text in set(ResultFormat):
         return None if text is None else ResultFormat(text)
@@ -57,12 +56,12 @@ def named_format(text: str | None) -> ResultFormat | None:
 
 
 def format_of(path: Path, chosen: ResultFormat | None = None) -> ResultFormat:
-    """The format in which `path` is written: the chosen one, or by its extension.
+    """The format in which `path` is written: the chosen one, or that of its extension.
 
-    A pipe, a device or standard output whose name has no extension takes JSON lines, a terminal a table for people.
+    Without an extension, a pipe, a device or standard output gets JSON lines, and a terminal a table for people.
 
-    Raises ConfigurationError if unsure, where a terminal would show bytes that are no text, or where a file of a
-    binary format is to be compressed: they compress their columns themselves.
+    Raises ConfigurationError if the format is unknown, if a terminal would show binary data, or if the extension would
+    compress a binary format, which compresses its columns itself.
     """
     path = real_path(path)
     is_packed = compression_of(path) is not None
@@ -85,7 +84,7 @@ def compression_of(path: Path) -> Literal["gzip", "bz2", "zstd"] | None:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether Arrow data go to `path` as an IPC stream: to all but a file, and to .arrows."""
+    """Whether Arrow data are written to `path` as an IPC stream: if it is .arrows, or not a regular file."""
     return path.suffix.lower() == ".arrows" or is_written_directly(path)
 
 

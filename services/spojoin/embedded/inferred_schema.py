@@ -1,4 +1,4 @@
-"""The column types of files, tables and data frames, so that a schema needn't be written."""
+"""Infers the column types of files, tables and data frames, so that users needn't write a schema."""
 
 from __future__ import annotations
 
@@ -10,19 +10,31 @@ from typing import Any
 
 import pyarrow as pa
 
-from spojoin.embedded.arguments import kind_of_value, table_of
-from spojoin.embedded.folder_columns import folder_columns
-from spojoin.embedded.patterns import files_of
-from spojoin.embedded.readers import CSV_DELIMITERS, JSON_SUFFIXES, PARQUET_SUFFIXES, format_suffix, is_json, may_be_csv
-from spojoin.embedded.standard_input import naming_standard_input
-from spojoin.embedded.unusable import NOT_TAKEN, how_to_give, lacking_in_arrow, unusable_column
+from spojoin.columns.inferred import InferredSchema, common_type, infer_schema, repeated_name
+from spojoin.embedded.file_paths import files_of, naming_standard_input
+from spojoin.embedded.python_rows import (
+    NOT_TAKEN,
+    how_to_give,
+    kind_of_value,
+    lacking_in_arrow,
+    table_of,
+    unusable_column,
+)
+from spojoin.embedded.readers import (
+    CSV_DELIMITERS,
+    JSON_SUFFIXES,
+    PARQUET_SUFFIXES,
+    folder_columns,
+    format_suffix,
+    is_json,
+    may_be_csv,
+)
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.model import AS_THE_PAGE_SAYS, ColumnType, CsvOptions, TypeName
-from spojoin.query.inferred import InferredSchema, common_type, inferred, repeated_name
 
-#: Rows of text by which types are told, from the first 4 MiB of a file.
+#: Rows of text from which types are inferred; they are in the first 4 MiB of a file.
 SAMPLE_ROWS = 20_000
-#: Files of text that are sampled where a pattern names more: the first, the last, and some between.
+#: How many files of text are sampled if a pattern names more: the first, the last, and some between.
 SAMPLE_FILES = 16
 
 _STRING = ColumnType(TypeName.STRING)
@@ -37,17 +49,17 @@ def schema_with_notes(source: object, *, carries: bool = False, csv: CsvOptions 
     """The columns of a source with their types, and why some can't be used.
 
     source: a path, a pattern of files or `-`; an Arrow schema, table, batch or reader; a data frame of pandas, or
-    anything with Arrow's C stream or C schema interface; a dict of arrays. Nothing is taken from a reader. Text (CSV,
-    JSON) tells its types by its first rows: a later value that doesn't fit is refused with its row.
+    anything with Arrow's C stream or C schema interface; a dict of arrays. No rows are taken from a reader. The types
+    of text (CSV, JSON) come from its first rows: a later row with a value that doesn't fit is refused.
 
-    carries: as of `inferred`; text has no such columns
+    carries: see `infer_schema`; text has no such columns
     csv: how CSV is written
 
-    Raises ConfigurationError where a file can't be read or files differ, BadData for any other object.
+    Raises ConfigurationError if a file can't be read or files differ, BadData for any other object.
     """
     if isinstance(source, str | Path):
-        return _of_files(Path(source), csv, carries=carries)
-    found = inferred(arrow_schema_of(source), carries=carries)
+        return _columns_of_files(Path(source), csv, carries=carries)
+    found = infer_schema(arrow_schema_of(source), carries=carries)
     return replace(found, guessed=frozenset(found.columns)) if getattr(source, "is_guessed", False) else found
 
 
@@ -79,23 +91,23 @@ def arrow_schema_of(source: Any) -> pa.Schema:  # noqa: ANN401  (any argument)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What one file tells; None is the type of a column that has no value in the rows that were read."""
+class _FileColumns:
+    """The column types that one file shows, None for a column without a value in the rows that were read."""
 
     columns: Mapping[str, ColumnType | None]
     left_out: Mapping[str, str]
 
 
-def _of_files(path: Path, csv: CsvOptions, *, carries: bool) -> InferredSchema:
+def _columns_of_files(path: Path, csv: CsvOptions, *, carries: bool) -> InferredSchema:
     """The types that hold the values of all files that a path stands for."""
     all_files = files_of(path)
     files = _sampled(all_files)
     of_folders = {} if all_files == [path] else folder_columns(all_files)
-    found = [_of_file(each, csv, carries=carries) for each in files]
+    found = [_columns_of_file(each, csv, carries=carries) for each in files]
     left_out = {name: why for each in found for name, why in each.left_out.items() if name not in of_folders}
     names = dict.fromkeys(name for each in found for name in each.columns if name not in {*left_out, *of_folders})
     return InferredSchema(
-        {name: _common(name, files, found) for name in names}
+        {name: _common_type(name, files, found) for name in names}
         | {name: kind or _STRING for name, kind in of_folders.items()},
         left_out,
         frozenset(names if any(map(_is_text, files)) else ()),
@@ -105,7 +117,7 @@ def _of_files(path: Path, csv: CsvOptions, *, carries: bool) -> InferredSchema:
 
 
 def _sampled(files: list[Path]) -> list[Path]:
-    """All files whose schema is written in them; of others at most SAMPLE_FILES."""
+    """All files that contain their schema, and at most SAMPLE_FILES of the others."""
     if len(files) <= SAMPLE_FILES or not _is_text(files[0]):
         return files
     return [files[at * (len(files) - 1) // (SAMPLE_FILES - 1)] for at in range(SAMPLE_FILES)]
@@ -115,8 +127,8 @@ def _is_text(path: Path) -> bool:
     return may_be_csv(path) or is_json(path)
 
 
-def _common(name: str, files: list[Path], found: list[_Found]) -> ColumnType:
-    """One type for a column of several files; where text says several things, it is text."""
+def _common_type(name: str, files: list[Path], found: list[_FileColumns]) -> ColumnType:
+    """One type for a column of several files; text if files of text show several types."""
     first: tuple[Path, ColumnType] | None = None
     for path, each in zip(files, found, strict=True):
         kind = each.columns.get(name)
@@ -133,46 +145,45 @@ def _common(name: str, files: list[Path], found: list[_Found]) -> ColumnType:
     return first[1] if first else _STRING
 
 
-def _of_file(path: Path, csv: CsvOptions, *, carries: bool) -> _Found:
+def _columns_of_file(path: Path, csv: CsvOptions, *, carries: bool) -> _FileColumns:
     with naming_standard_input(path):
         suffix = format_suffix(path, csv)
         if suffix in CSV_DELIMITERS:
-            return _of_csv(path, CSV_DELIMITERS[suffix], csv)
+            return _columns_of_csv(path, CSV_DELIMITERS[suffix], csv)
         return (
-            _of_json(path, carries=carries)
+            _columns_of_json(path, carries=carries)
             if suffix in JSON_SUFFIXES
-            else _of_arrow(_written_schema(path, suffix), carries=carries)
+            else _columns_of_arrow(_written_schema(path, suffix), carries=carries)
         )
 
 
-def _of_arrow(schema: pa.Schema, *, carries: bool) -> _Found:
-    known = inferred(schema, carries=carries)
+def _columns_of_arrow(schema: pa.Schema, *, carries: bool) -> _FileColumns:
+    known = infer_schema(schema, carries=carries)
     untyped = {each.name for each in schema if pa.types.is_null(each.type)}
-    return _Found({n: None if n in untyped else kind for n, kind in known.columns.items()}, known.left_out)
+    return _FileColumns({n: None if n in untyped else kind for n, kind in known.columns.items()}, known.left_out)
 
 
-# Each format's library is loaded when a file of the format is read, as in `readers`.
+# A format's library is loaded when the first file is read, as in `readers`.
 def _written_schema(path: Path, suffix: str) -> pa.Schema:
     if suffix in PARQUET_SUFFIXES:
-        from spojoin.embedded.parquet_reader import ParquetReader  # noqa: PLC0415
+        from spojoin.embedded.columnar_readers import ParquetReader  # noqa: PLC0415
 
         return ParquetReader(path, pa.schema([]), None).file_schema
-    from spojoin.embedded.arrow_reader import ArrowReader  # noqa: PLC0415
+    from spojoin.embedded.columnar_readers import ArrowReader  # noqa: PLC0415
 
     return ArrowReader(path, pa.schema([]), None).file_schema
 
 
-def _of_csv(path: Path, delimiter: str, csv: CsvOptions) -> _Found:
-    from spojoin.embedded.csv_cells import told_type  # noqa: PLC0415
+def _columns_of_csv(path: Path, delimiter: str, csv: CsvOptions) -> _FileColumns:
+    from spojoin.embedded.csv_form import told_type  # noqa: PLC0415
     from spojoin.embedded.csv_reader import first_rows  # noqa: PLC0415
 
     rows = first_rows(path, delimiter, csv).slice(0, SAMPLE_ROWS)
-    return _Found({name: told_type(rows.column(name), csv) for name in rows.schema.names}, {})
+    return _FileColumns({name: told_type(rows.column(name), csv) for name in rows.schema.names}, {})
 
 
-def _of_json(path: Path, *, carries: bool) -> _Found:
-    from spojoin.embedded.json_reader import check_objects, objects_of  # noqa: PLC0415
-    from spojoin.embedded.json_types import json_type, nested_type  # noqa: PLC0415
+def _columns_of_json(path: Path, *, carries: bool) -> _FileColumns:
+    from spojoin.embedded.json_reader import check_objects, json_type, nested_type, objects_of  # noqa: PLC0415  # noqa: PLC0415
 
     rows = list(islice(objects_of(path), SAMPLE_ROWS))
     check_objects(path, rows[:2])
@@ -189,7 +200,7 @@ def _of_json(path: Path, *, carries: bool) -> _Found:
             left_out[name] = _why_left_out(name, path, carries=carries)
         else:
             found[name] = ColumnType(TypeName.CARRIED, arrow=kind)
-    return _Found({name: found[name] for name in values if name in found}, left_out)
+    return _FileColumns({name: found[name] for name in values if name in found}, left_out)
 
 
 def _why_left_out(name: str, path: Path, *, carries: bool) -> str:

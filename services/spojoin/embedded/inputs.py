@@ -1,43 +1,49 @@
-"""The files of a run, one per stream, read at a balanced pace."""
+"""Reads the inputs of a run, one for each stream and table, so that no input gets far ahead of another."""
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spojoin.embedded.arguments import RowsLike
+from spojoin.columns.field import plain_value
+from spojoin.columns.numbers import read_times_us
+from spojoin.columns.refusals import Refusals
+from spojoin.columns.stream_columns import arrow_schema
+from spojoin.embedded.batches import one_batch
+from spojoin.embedded.coded_rows import table_rows
+from spojoin.embedded.file_paths import files_of
 from spojoin.embedded.file_reader import Reader
-from spojoin.embedded.given_tables import ReadOnce
+from spojoin.embedded.python_rows import ReadOnce, RowsLike, tables_of
 from spojoin.embedded.readers import open_reader
 from spojoin.embedded.sorted_reader import SortedReader, is_in_order
-from spojoin.embedded.table_reader import TableReader
 from spojoin.embedded.writers import common_key_type
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.model import HEADERS, ColumnType, Output, Query, Stream
-from spojoin.query.field import plain_value
-from spojoin.query.refusals import Refusals
-from spojoin.query.schema import arrow_schema
-from spojoin.query.times import read_times_us
+from spojoin.protocol.machine import TableRows
 
-#: Rows kept so that refused ones can be shown. The engine reports a refused row when a frame closes behind it, some
-#: thousand rows later, or more where the other stream has to catch up first.
+#: How many rows are kept at least, to show refused ones. The engine refuses a row when its frame closes: some
+#: thousand rows later, or later still if the other stream must catch up first.
 KEPT_ROWS = 1 << 17
 
 _BEGINNING = -(2**63)
 
+#: Rows given to the join at once.
+BATCH_ROWS = 1 << 16
+
 
 @dataclass(slots=True)
 class InputFile:
-    """One stream's file while it is read; rows and times cover what `read` has returned.
+    """The file or table of one stream while it is read. rows, first and last time: of all rows that `read` returned.
 
-    refused: of what `read` has returned last, why some of it is no row, by position in the batch
+    refused: why lines of the last batch are not rows, by their positions in the batch
     """
 
     index: int
@@ -71,16 +77,16 @@ class InputFile:
         return batch
 
     def place(self, position: int) -> int:
-        """Where the row stands that was read as the one at this position."""
+        """The file position of the row that was read at `position`; they differ if rows are sorted."""
         return position if self.reader.places is None else int(self.reader.places[position])
 
     def places(self, rows: int) -> NDArray[np.int64] | None:
-        """Where the last `rows` rows stand that were read; None where they were read as they stand."""
+        """The positions in the file of the last `rows` rows; None if rows are read in the order of the file."""
         places = self.reader.places
         return None if places is None else places[self.rows - rows : self.rows]
 
     def row(self, position: int) -> Mapping[str, object] | str | None:
-        """What a position held: a row's values, or the text of a line that is no row; None if no longer known."""
+        """The values of the row at a position, or the text of a line that is not a row; None if no longer kept."""
         if position in self.reader.malformed:
             return self.reader.malformed.pop(position)
         begin = self.rows
@@ -105,7 +111,7 @@ class InputFile:
 
 
 def _check_unit(batch: pa.RecordBatch, stream: Stream) -> None:
-    """ConfigurationError where the first event times are all numbers that look like another unit than is meant."""
+    """Raise ConfigurationError if the first event times all look like numbers in another unit than declared."""
     time = stream.time_column
     assert time is not None
     refusals = Refusals(batch.num_rows)
@@ -116,20 +122,20 @@ def _check_unit(batch: pa.RecordBatch, stream: Stream) -> None:
 
 
 def open_inputs(query: Query, sources: Mapping[str, object], *, sorts: bool = False) -> list[InputFile]:
-    """Open what each stream is read from, a file or a table; ConfigurationError where these and streams don't fit.
+    """Open the file or table of each input. Raises ConfigurationError if these and the query's streams don't fit.
 
-    sorts: whether rows that are in the order of event time are sorted by it first
+    sorts: whether to sort the rows of event-time queries first
     """
-    check_names(query, sources)
+    check_stream_names(query, sources)
     readers = [_reader(sources[stream.name], stream, _columns(stream, query)) for stream in query.inputs]
     for reader, stream in zip(readers, query.inputs, strict=True):
-        if stream.time_column:  # arrival order doesn't read it, but a missing column is likely a typing error
+        if stream.time_column:  # not read in arrival order, but if it is missing, its name is probably misspelled
             reader.check_has(stream.time_column)
     types = [reader.key_type for reader in readers]
-    if query.output is Output.COUNT:  # one column holds the keys of all streams
+    if query.results.output is Output.COUNT:  # one column holds the keys of all streams
         types = [common_key_type(types)] * len(types)
     if sorts:
-        readers = [_sorted(reader, stream, query) for reader, stream in zip(readers, query.inputs, strict=True)]
+        readers = [_sorted_reader(reader, stream, query) for reader, stream in zip(readers, query.inputs, strict=True)]
     return [
         InputFile(i, stream, readers[i], iter(readers[i]), types[i], query.needs_time)
         for i, stream in enumerate(query.inputs)
@@ -137,18 +143,18 @@ def open_inputs(query: Query, sources: Mapping[str, object], *, sorts: bool = Fa
 
 
 def _columns(stream: Stream, query: Query) -> pa.Schema:
-    """The columns to read; headers are those of Kafka's messages, unless the file has such a column."""
+    """The columns to read. `headers`, if not declared, means the headers of Kafka messages, which files lack."""
     found = arrow_schema(stream, query.needs_time)
     return pa.schema([field for field in found if field.name != HEADERS or HEADERS in stream.schema])
 
 
 def may_be_sorted(query: Query) -> bool:
-    """Whether the rows of inputs that end are in the order of event time, and nothing says how late they may come."""
-    return query.needs_time and not query.has_lateness and any(map(_is_timed, query.inputs))
+    """Whether rows are ordered by event time and the query sets no lateness, so that files may be sorted."""
+    return query.needs_time and not query.order.has_lateness and any(map(_is_timed, query.inputs))
 
 
 def is_sorted(query: Query, sources: Mapping[str, object]) -> bool:
-    """Whether all rows stand in the order of their event times. What can be read once isn't read for that."""
+    """Whether all rows are in the order of their event times; False for a source that can be read only once."""
     for stream in filter(_is_timed, query.inputs):
         source = sources[stream.name]
         if isinstance(source, ReadOnce):
@@ -165,7 +171,7 @@ def _is_timed(stream: Stream) -> bool:
     return stream.table is None and stream.time_column is not None
 
 
-def _sorted(reader: Reader, stream: Stream, query: Query) -> Reader:
+def _sorted_reader(reader: Reader, stream: Stream, query: Query) -> Reader:
     time = stream.time_column
     if time is None or not may_be_sorted(query):
         return reader
@@ -178,21 +184,27 @@ def _reader(source: object, stream: Stream, schema: pa.Schema, *, with_key: bool
     return TableReader(stream.name, cast("RowsLike", source), schema)
 
 
-def balanced(inputs: Sequence[InputFile]) -> Iterator[tuple[InputFile, pa.RecordBatch | None]]:
-    """All inputs' batches, always from the input that is furthest behind in event time, so that little waits.
+def read_balanced(inputs: Sequence[InputFile]) -> Iterator[tuple[InputFile, pa.RecordBatch | None]]:
+    """Yield each input with its next batch, or with None when the input has ended.
 
-    Inputs that have no order are read one after the other.
-    A batch of None means that an input has ended.
+    The next batch always comes from the input that is furthest behind in event time, so that few rows wait. Inputs
+    without an order are read one after the other.
     """
     while left := [each for each in inputs if not each.is_done]:
-        behind = min(left, key=lambda each: (_reached(each), each.reader.fraction if each.needs_time else each.index))
+        behind = min(
+            left,
+            key=lambda each: (
+                _BEGINNING if each.last_time_us is None else each.last_time_us,
+                each.reader.fraction if each.needs_time else each.index,
+            ),
+        )
         batch = behind.read()
         if batch is not None or behind.is_done:
             yield behind, batch
 
 
 def with_key_type(batch: pa.RecordBatch, key: str, wanted: pa.DataType, source: str) -> pa.RecordBatch:
-    """The batch with its key column as int64 or text; raises BadData with the first key that can't be."""
+    """The batch with its key column cast to `wanted`. Raises BadData with the first key that can't be cast."""
     at = batch.schema.get_field_index(key)
     column = batch.column(at)
     if column.type == wanted:
@@ -206,18 +218,14 @@ def with_key_type(batch: pa.RecordBatch, key: str, wanted: pa.DataType, source: 
         ) from error
 
 
-def _reached(each: InputFile) -> int:
-    return _BEGINNING if each.last_time_us is None else each.last_time_us
-
-
 def _time_of(row: pa.RecordBatch, time: str, declared: ColumnType | None) -> int | None:
     refusals = Refusals(1)
     times_us = read_times_us(time, row.column(row.schema.get_field_index(time)), refusals, declared)
     return int(times_us[0]) if len(refusals.kept()) else None
 
 
-def check_names(query: Query, paths: Mapping[str, object]) -> None:
-    """Raises ConfigurationError where files are missing or name streams that the query doesn't have."""
+def check_stream_names(query: Query, paths: Mapping[str, object]) -> None:
+    """Raise ConfigurationError if a stream has no file, or a file is given for a stream that the query doesn't have."""
     streams = [stream.name for stream in query.inputs]
     for name in paths:
         if name not in streams:
@@ -227,3 +235,87 @@ def check_names(query: Query, paths: Mapping[str, object]) -> None:
         if stream.name not in paths:
             what = "stream" if stream.table is None else "table"
             raise ConfigurationError(f"no file for the {what} {stream.name!r}: add --input {stream.name}=FILE")
+
+
+class TableReader(Reader):
+    """Reads a table, data frame, reader or generator. name: its name in the statement, for errors."""
+
+    def __init__(self, name: str, rows: RowsLike | ReadOnce, schema: pa.Schema) -> None:
+        super().__init__(Path(name), schema, None)
+        self._rows = rows
+        self._is_done = False
+        self.found = schema.names
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """int64: the keys are positions."""
+        return pa.int64()
+
+    @property
+    def fraction(self) -> float:
+        """0 or 1, because the number of rows isn't always known."""
+        return float(self._is_done)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        rows = iter(self._rows) if isinstance(self._rows, ReadOnce) else self._rows
+        for table in tables_of(rows, self.schema.names):
+            self._check_columns(table.column_names)
+            yield from table.select(self.schema.names).to_batches(max_chunksize=BATCH_ROWS)
+        self._is_done = True
+
+
+def whole_table(file: InputFile) -> pa.RecordBatch:
+    """All rows of a file. Raises BadData if a line is not a row."""
+    batch, malformed = rows_and_malformed(file)
+    for row, why in malformed.items():
+        raise BadData(f"{table_name(file)}, row {row}: {why}: a table is taken as a whole")
+    return batch
+
+
+def table_name(file: InputFile) -> str:
+    return f"table {file.stream.name}, {file.reader.path}"
+
+
+def rows_and_malformed(file: InputFile) -> tuple[pa.RecordBatch, dict[int, str]]:
+    """All rows of a file, and by position the reasons why some lines are not rows."""
+    batches: list[pa.RecordBatch] = []
+    malformed: dict[int, str] = {}
+    while (batch := file.read()) is not None:
+        malformed |= {file.rows - batch.num_rows + row: why for row, why in file.refused.items()}
+        batches.append(batch)
+    return one_batch(batches, file.reader.schema), malformed
+
+
+class FileTable:
+    """A query's table from a file, or from the files of a pattern, as services load it.
+
+    Raises ConfigurationError if the file is missing or lacks a column.
+    """
+
+    def __init__(self, query: Query, path: Path) -> None:
+        self.refresh_ms = 0
+        self._query = query
+        self._path = path
+        self._opened()
+
+    def add_messages(self, partition: int, messages: Sequence[Any]) -> None:
+        """Never called: a file has no messages."""
+        raise AssertionError("only the messages of a topic are added")
+
+    def version(self) -> TableRows:
+        """The file's rows, with a hash of its bytes as their version. Raises ConfigurationError or BadData."""
+        digest = hashlib.blake2b(digest_size=8)
+        number = len(self._query.inputs) - 1
+        stream = self._query.inputs[number]
+        reader = self._opened()
+        batch = whole_table(InputFile(number, stream, reader, iter(reader), reader.key_type, needs_time=False))
+        for file in files_of(self._path):
+            digest.update(file.read_bytes())
+        return TableRows(
+            table_rows(self._query, batch, f"table {stream.name}, {self._path}"),
+            int.from_bytes(digest.digest(), "little"),
+        )
+
+    def _opened(self) -> Reader:
+        stream = self._query.inputs[-1]
+        return open_reader(self._path, arrow_schema(stream, needs_time=False), None, stream.file.csv)

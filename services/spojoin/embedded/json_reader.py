@@ -1,4 +1,4 @@
-"""Files of JSON lines, and of one JSON array, in constant memory."""
+"""Files of JSON lines, and of one JSON array, in constant memory; and the types of their columns."""
 
 from __future__ import annotations
 
@@ -6,22 +6,173 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json as pa_json
+from numpy.typing import NDArray
 
+from spojoin.columns.inferred import narrowest_type, wide_decimal
+from spojoin.columns.stream_columns import JSON_FRACTIONS
+from spojoin.columns.texts import JsonNumber
 from spojoin.embedded import file_reader
-from spojoin.embedded.content import naming_the_file, reading_with_sentences
+from spojoin.embedded.file_content import (
+    HOW_TO_RECODE,
+    is_characters,
+    is_utf8,
+    json_cell_not_utf8,
+    naming_the_file,
+    reading_with_sentences,
+)
 from spojoin.embedded.file_reader import SHOWN_BYTES, TextReader
-from spojoin.embedded.json_array import ArrayOrLines, ByteSource
-from spojoin.embedded.text import HOW_TO_RECODE, is_characters, is_utf8, json_cell_not_utf8
-from spojoin.errors import ConfigurationError
-from spojoin.query.json_number import JsonNumber
-from spojoin.query.schema import JSON_FRACTIONS
+from spojoin.errors import BadData, ConfigurationError
+from spojoin.kernels.compile import inlined, kernel
+from spojoin.model import ColumnType, TypeName
+
+_BLANK = b" \t\r\n\xef\xbb\xbf"  # with the byte order mark that some editors write
+_QUOTE, _BACKSLASH, _COMMA, _NEWLINE, _SPACE = 34, 92, 44, 10, 32
+_LINE_ENDS, _OPENING, _CLOSING = (10, 13), (91, 123), (93, 125)
+
+#: Slots of the kernel's state: open brackets, whether inside a string, whether the array is over.
+_DEPTH, _STRING, _ENDED = range(3)
+#: Inside a string, and behind a backslash in it.
+_PLAIN, _ESCAPING = 1, 2
+
+_TEXT = ColumnType(TypeName.STRING)
+_NUMBERS = (TypeName.LONG, TypeName.DOUBLE)
+_TIMES = (TypeName.DATE, TypeName.TIMESTAMP)
 
 # The stubs of pyarrow don't know that this takes its own files.
 _read_json: Any = pa_json.read_json
+
+
+class ByteSource(Protocol):
+    """Where bytes are read from."""
+
+    def read(self, nbytes: int, /) -> bytes:
+        """At most `nbytes` bytes; none at the end."""
+
+
+class ArrayOrLines:
+    """A JSON file's bytes: as they are, or with the elements of its one array each on a line of its own.
+
+    Raises BadData if the array doesn't end, or anything follows it.
+    """
+
+    def __init__(self, source: ByteSource, path: Path) -> None:
+        self._source = source
+        self._path = path
+        self._is_array: bool | None = None
+        self._state = np.zeros(3, np.int64)
+
+    def read(self, nbytes: int, /) -> bytes:
+        """About `nbytes` bytes; none at the end."""
+        piece = self._source.read(nbytes)
+        if self._is_array is None and piece.strip(_BLANK):
+            self._is_array = piece.lstrip(_BLANK).startswith(b"[")
+            piece = piece.lstrip(_BLANK) if self._is_array else piece
+        elif self._is_array is None:
+            piece = b" " * len(piece)  # part of a byte order mark alone would look like a line
+        return self._as_lines(piece) if self._is_array else piece
+
+    def _as_lines(self, piece: bytes) -> bytes:
+        text = np.frombuffer(piece, np.uint8).copy()
+        if not _split(text, self._state):
+            raise BadData(f"{self._path}: there is more text behind the end of its JSON array: a file holds one array")
+        if not piece and not self._state[_ENDED]:
+            raise BadData(
+                f"{self._path}: its JSON array has no end: the file is truncated, or a bracket or quote is left open"
+            )
+        return text.tobytes()
+
+
+@inlined
+def _within(string: int, c: int) -> int:
+    """The state behind a character of a string."""
+    if string == _ESCAPING:
+        return _PLAIN
+    if c == _BACKSLASH:
+        return _ESCAPING
+    return 0 if c == _QUOTE else _PLAIN
+
+
+@kernel
+def _split(text: NDArray[np.uint8], state: NDArray[np.int64]) -> bool:
+    """Put line breaks between elements, and blanks for the array's brackets and the elements' own line breaks.
+
+    text, state: uint8 (n,) and int64 (3,), both changed. False where anything but blanks follows the array.
+    """
+    depth, string, ended = state[_DEPTH], state[_STRING], state[_ENDED]
+    for at in range(len(text)):
+        c = text[at]
+        if string:
+            string = _within(string, c)
+        elif ended:
+            if c > _SPACE:
+                return False
+        elif c == _QUOTE:
+            string = _PLAIN
+        elif c in _LINE_ENDS:
+            text[at] = _SPACE
+        elif c in _OPENING:
+            text[at] = c if depth else _SPACE
+            depth += 1
+        elif c in _CLOSING:
+            depth -= 1
+            ended = depth == 0
+            text[at] = _SPACE if ended else c
+        elif c == _COMMA and depth == 1:
+            text[at] = _NEWLINE
+    state[_DEPTH], state[_STRING], state[_ENDED] = depth, string, ended
+    return True
+
+
+def json_type(values: Sequence[object]) -> ColumnType | None:
+    """The type of a column's values, none of them nested; None if all are null.
+
+    Text is a date or a timestamp where all of it is, and never a number; values of several kinds are text. Numbers
+    of more digits than a long or a double has are decimals.
+    """
+    present = [value for value in values if value is not None]
+    if not present:
+        return None
+    if all(isinstance(value, bool) for value in present):
+        return ColumnType(TypeName.BOOLEAN)
+    are_numbers = [isinstance(value, JsonNumber) for value in present]
+    if any(isinstance(value, bool) for value in present) or len(set(are_numbers)) > 1:
+        return ColumnType(TypeName.STRING)
+    if not are_numbers[0]:
+        return narrowest_type(pa.array(present, pa.string()), _TIMES)
+    found = narrowest_type(pa.array(present, pa.string()), _NUMBERS)
+    return wide_decimal(map(str, present)) or found if found == _TEXT else found
+
+
+def nested_type(values: Sequence[object]) -> pa.DataType | None:
+    """The Arrow type of a column that holds objects or arrays; None if they have no one shape.
+
+    Fields are those of any value. Numbers within are int64, or double where one has a fraction.
+    """
+    try:
+        found = pa.array([_plain(value) for value in values]).type
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return None
+    return found if _has_parts(found) else None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, JsonNumber):
+        return int(value) if value.lstrip("-").isdigit() else float(value)
+    return value
+
+
+def _has_parts(kind: pa.DataType) -> bool:
+    """Whether no object within is always empty: no engine has a type for one."""
+    return all(_has_parts(kind.field(k).type) for k in range(kind.num_fields)) and str(kind) != "struct<>"
 
 
 class JsonLinesReader(TextReader):
@@ -32,7 +183,7 @@ class JsonLinesReader(TextReader):
 
     def __init__(self, path: Path, schema: pa.Schema, key: str | None) -> None:
         super().__init__(path, schema, key)
-        first = self._first_object()
+        first = next(objects_of(self.path), {})
         self.found = list(first)
         for name in schema.names if first else ():
             self.check_has(name)
@@ -55,9 +206,6 @@ class JsonLinesReader(TextReader):
         """Whether the file has the quoted name anywhere; assumed of a name beyond ASCII, which has many spellings."""
         with pa.input_stream(str(self.path)) as file:
             return not name.isascii() or any(json.dumps(name).encode() in block for block in _blocks(file))
-
-    def _first_object(self) -> dict[str, object]:
-        return next(objects_of(self.path), {})
 
     @reading_with_sentences
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -83,7 +231,7 @@ class JsonLinesReader(TextReader):
         return found if found is not None and found.num_rows == lines else None
 
     def _read(self, block: bytes, schema: pa.Schema) -> pa.RecordBatch | None:
-        """Columns of some lines; None where a cell doesn't fit, or a nested one has a field of which nothing is known.
+        """Columns of some lines; None if a cell doesn't fit, or a nested one has a field of which nothing is known.
 
         Arrow drops unknown fields within objects in silence, unless it adds all unknown fields to what it gives.
         """
@@ -136,7 +284,7 @@ def objects_of(path: Path) -> Iterator[dict[str, object]]:
 
 
 def check_objects(path: Path, first: Sequence[Mapping[str, object]]) -> None:
-    """ConfigurationError where a file has text but no object in any line, or one object that holds all rows.
+    """ConfigurationError if a file has text but no object in any line, or one object that holds all rows.
 
     first: its first objects, two where there are so many
     """
@@ -166,7 +314,7 @@ def _way(path: Path, text: str) -> str:
 
 
 def _beginning(path: Path) -> str:
-    """The first text of a file; empty where it has none."""
+    """The first text of a file; empty if it has none."""
     with naming_the_file(path), pa.input_stream(str(path)) as file:
         block = next(_blocks(_lines(file, path)), b"")
     return block.decode(errors="replace").lstrip("\ufeff \t\r\n")
@@ -191,7 +339,7 @@ class _Fields(dict[str, object]):
 
 
 def _object(line: bytes, once: Sequence[str] = ()) -> dict[str, object] | None:
-    """The line's object with its numbers as text, or None where there is none, or a field of `once` stands twice."""
+    """The line's object with its numbers as text, or None if there is none, or a field of `once` stands twice."""
     try:
         row = json.loads(
             line.decode("utf-8-sig"),

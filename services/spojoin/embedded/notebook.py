@@ -13,7 +13,7 @@ from spojoin.embedded.rejects import Reject
 #: The number of rows of a table that are shown.
 SHOWN_ROWS = 10
 
-#: What marks a table of results, in the metadata of its schema; the value is the query's name.
+#: The key in a schema's metadata that marks a table of results; its value is the query's name.
 MARK = b"spojoin.query"
 
 
@@ -29,7 +29,7 @@ def _text(cell: object) -> str:
 
 
 def results_html(table: pa.Table) -> str | None:
-    """The first rows of a table of results as HTML; None for all other tables, which keep their look."""
+    """The first rows of a table of results as HTML; None for other tables, which look as before."""
     name = (table.schema.metadata or {}).get(MARK)
     if name is None:
         return None
@@ -38,7 +38,7 @@ def results_html(table: pa.Table) -> str | None:
 
 
 class Rejects(list[Reject]):
-    """Refused rows, in order: a list that a notebook shows as a table."""
+    """A list of refused rows, in order, that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
         rows = [(r.position, r.stream, r.reason, r.detail, _row_text(r.row)) for r in self[:SHOWN_ROWS]]
@@ -57,7 +57,7 @@ def _of(shown: int, total: int, what: str) -> str:
 
 
 def show_results() -> None:
-    """Show tables of results as HTML in a notebook; a formatter that the user has set for tables stays."""
+    """Make notebooks show tables of results as HTML, unless the user has set a formatter for tables."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     formatter = getattr(getattr(shell, "display_formatter", None), "formatters", {}).get("text/html")

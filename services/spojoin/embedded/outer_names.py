@@ -1,4 +1,4 @@
-"""Names of a join's columns in the SQL around it: found, and put as columns of the relation that the join becomes."""
+"""Finds the names of a join's columns in the SQL around it, and replaces them by columns of the join's relation."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from spojoin.embedded.written import Select, Written, quoted
+from spojoin.embedded.statement_text import Select, StatementWords, quoted
 from spojoin.errors import QueryError
 from spojoin.suggest import listed
 
-#: Clauses in which a name of the select list counts before a column's.
+#: Clauses in which a name of the select list takes precedence over a column's.
 _LISTED_FIRST = ("order",)
 _BEFORE = {"list": "SELECT ", "join": "SELECT 1 FROM t "}
 
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """A name without a side: where it stands in its text, and whether it is quoted."""
+    """A name without a side: its position in the text, and whether it is quoted."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class Bare:
 
 
 def bare_names(text: str, clause: str) -> list[Bare]:
-    """The columns without a side that a clause names, but within subqueries. clause: as in `Select.clauses`."""
+    """The columns that a clause names without a side, not in subqueries. clause: its name in `Select.clauses`."""
     tree = parsed(text, clause)
     before = len(_BEFORE.get(clause, "SELECT 1 "))
     if tree is None:
@@ -43,7 +43,7 @@ def bare_names(text: str, clause: str) -> list[Bare]:
 
 
 def parsed(text: str, clause: str) -> exp.Select | None:
-    """A clause as a tree; None where only DuckDB can read it."""
+    """A clause as a tree; None if only DuckDB can read it."""
     try:
         tree = sqlglot.parse_one(_BEFORE.get(clause, "SELECT 1 ") + text, dialect="duckdb")
     except (SqlglotError, RecursionError):
@@ -53,7 +53,7 @@ def parsed(text: str, clause: str) -> exp.Select | None:
 
 def listed_items(text: str) -> list[str]:
     """The parts of a list that commas separate."""
-    words = Written(text)
+    words = StatementWords(text)
     commas = [words.start(k) for k in words.at(-1, 0, len(words.tokens)) if words.kind(k) is TokenType.COMMA]
     return [text[a:b].strip() for a, b in zip([0, *[each + 1 for each in commas]], [*commas, len(text)], strict=True)]
 
@@ -62,9 +62,9 @@ def listed_items(text: str) -> list[str]:
 class OuterNames:
     """The columns of a join's sides as the SQL around it names them.
 
-    aliases: of the sides, as written; columns: by side, known only where `*` or a name without a side stands
-    shared: columns, in lower case, that are one of both sides', as USING says; kept: the side whose value they have
-    used: of each column of the relation what it is within the join
+    aliases: the sides' aliases as written; columns: by side, only known if there is `*` or a name without a side
+    shared: the columns, in lower case, that USING merges into one; kept: the side whose values these have
+    used: for each column of the relation, the column within the join
     """
 
     aliases: Sequence[str]
@@ -74,7 +74,7 @@ class OuterNames:
     used: dict[str, str] = field(default_factory=dict)
 
     def put(self, text: str, clause: str, outputs: Sequence[str] = ()) -> str:
-        """A clause with the relation's columns for those of the sides; outputs: names of the select list."""
+        """A clause with the relation's columns instead of the sides' columns; outputs: the select list's names."""
         edits = self._qualified(text)
         names = {each.lower() for each in outputs}
         for each in bare_names(text, clause) if self.columns else ():
@@ -86,11 +86,11 @@ class OuterNames:
         return text
 
     def expanded(self, side: int) -> list[str]:
-        """Each column of a side as the relation has it."""
+        """The relation's columns for all columns of a side."""
         return [self.column(side, name, is_quoted=True) for name in self.columns[side]]
 
     def column(self, side: int, name: str, *, is_quoted: bool) -> str:
-        """The relation's column for one of a side."""
+        """The relation's column for a column of a side."""
         alias = self.aliases[side]
         within = f"{quoted(alias)}.{quoted(name) if is_quoted else name}"
         found = next((called for called, known in self.used.items() if known == within), None)
@@ -101,15 +101,14 @@ class OuterNames:
         return quoted(found)
 
     def side_of(self, alias: str, *, is_quoted: bool = False) -> int | None:
-        """The side that an alias names."""
         found = [k for k, each in enumerate(self.aliases) if each == alias]
         if not found and not is_quoted:
             found = [k for k, each in enumerate(self.aliases) if each.lower() == alias.lower()]
         return found[0] if found else None
 
     def _qualified(self, text: str) -> list[tuple[int, int, str]]:
-        """Names with their side: what stands where, and what is put there."""
-        words, found = Written(text), []
+        """The replacements of names with a side: first character, end, and new text."""
+        words, found = StatementWords(text), []
         hidden = self._hidden(words)
         for k in range(len(words.tokens) - 2):
             if words.kind(k + 1) is not TokenType.DOT or words.kind(k - 1) is TokenType.DOT:
@@ -123,8 +122,8 @@ class OuterNames:
             found.append((words.start(k), name.end + 1, new))
         return found
 
-    def _hidden(self, words: Written) -> set[tuple[int, str]]:
-        """The words of subqueries that have a source of a side's name."""
+    def _hidden(self, words: StatementWords) -> set[tuple[int, str]]:
+        """The words within subqueries in which a source of their own has the name of a side."""
         inner = [Select(words, k) for k in range(1, len(words.tokens)) if words.kind(k) is TokenType.SELECT]
         aliases = {each.lower() for each in self.aliases}
         return {
@@ -136,7 +135,7 @@ class OuterNames:
         }
 
     def _of_bare(self, each: Bare, outputs: set[str]) -> str | None:
-        """The relation's column for a name without a side; None where it is none of a side."""
+        """The relation's column for a name without a side; None if no side has this column."""
         matches = [
             (side, name)
             for side, names in enumerate(self.columns)

@@ -1,8 +1,4 @@
-"""Output files that appear whole or not at all.
-
-Bytes go to a temporary file in the same folder, which is renamed when all outputs are complete. If the run ends before,
-the temporary file is removed and the earlier file stays. A pipe, a device or /dev/stdout takes bytes as they come.
-"""
+"""Output files that appear whole or not at all, written while the join goes on."""
 
 from __future__ import annotations
 
@@ -10,25 +6,68 @@ import contextlib
 import os
 import secrets
 import stat
+from abc import ABC, abstractmethod
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from spojoin.embedded.named_files import NamedFile, is_written_directly, open_file_number
-from spojoin.embedded.whole_or_nothing import WholeOrNothing
+from spojoin.embedded.file_paths import NamedFile, is_written_directly, open_file_number
 from spojoin.errors import ConfigurationError
 
-#: Ends the name of an unfinished file; one that nobody writes is left from a run that was killed.
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The ending of an unfinished file's name; a run that is killed leaves such a file.
 UNFINISHED = ".partial"
-#: Characters of the file's name in that of its temporary file, which must stay below 255 bytes.
+
+#: How many characters of the file's name its temporary file's name has, which must stay below 255 bytes.
 _NAME_MAX = 50
+
+#: Bytes of batches that may wait to be written: what the join makes while the largest row group is encoded.
+ROOM_BYTES = 64 << 20
+
+
+class WholeOrNothing(ABC):
+    """A context that is completed at the end of its block, or abandoned if the block ends with an error."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what is still held, and end."""
+
+    @abstractmethod
+    def abandon(self, error: BaseException) -> None:
+        """End without writing more, so that the output doesn't look whole; `error` is the reason."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abandon(error)
+
+
+class TableWriter(WholeOrNothing):
+    """A file that takes record batches of one schema. rows: the number of rows written so far."""
+
+    rows: int
+
+    @abstractmethod
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append the batch's rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """A file being written: its name, its temporary file (None: bytes go to it), and the sink for its bytes."""
+    """A file being written: its name, its temporary file (None if it has none), and the sink for its bytes."""
 
     file: NamedFile
     beside: Path | None
@@ -38,7 +77,7 @@ class _Staged:
 class Outputs(WholeOrNothing):
     """The outputs of one run: all appear at the end of the block, none if it ends with an error.
 
-    The error gets a note that says what became of each.
+    The error gets a note that says what happened to each output.
     """
 
     def __init__(self) -> None:
@@ -52,7 +91,7 @@ class Outputs(WholeOrNothing):
         return sink
 
     def close(self) -> None:
-        """Rename all; every file is closed before the first is renamed, so that a full disk changes nothing."""
+        """Close all files, then rename them, so that a full disk changes nothing."""
         try:
             for each in self._staged:
                 each.sink.close()
@@ -65,7 +104,7 @@ class Outputs(WholeOrNothing):
             raise
 
     def abandon(self, error: BaseException) -> None:
-        """Remove what isn't whole; the error gets a note that says what became of each."""
+        """Remove incomplete files; the error gets a note that says what happened to each output."""
         left = [_discarded(each) for each in self._staged]
         if left:
             error.add_note("; ".join(left))
@@ -88,7 +127,7 @@ def _made_beside(file: NamedFile) -> Path:
 
 
 def _direct_sink(path: Path) -> pa.NativeFile:
-    """An open file of the process is continued at its position: opened by its name it would be emptied."""
+    """A sink that writes to `path` directly. An open file of the process goes on at its position, and isn't emptied."""
     number = open_file_number(path)
     file = path.open("wb") if number is None else os.fdopen(os.dup(number), "wb")
     sink: Any = pa.PythonFile(file, "w")
@@ -96,7 +135,7 @@ def _direct_sink(path: Path) -> pa.NativeFile:
 
 
 def _make_safe(staged: _Staged) -> None:
-    """A file that replaces another gets its mode, and is on the disk first."""
+    """Write a file to the disk before it replaces another, and give it the other's mode."""
     mode = None if staged.beside is None else _mode(_target(staged.file.path))
     if staged.beside is None or mode is None:
         return
@@ -106,8 +145,8 @@ def _make_safe(staged: _Staged) -> None:
 
 
 def _discarded(staged: _Staged) -> str:
-    """Remove what isn't whole; returns a sentence about what the path holds now."""
-    with contextlib.suppress(OSError, ValueError):  # the error under way is the one to report
+    """Remove an incomplete file, and return a sentence about what the path holds now."""
+    with contextlib.suppress(OSError, ValueError):  # the first error is the one to report
         staged.sink.close()
     path = staged.file.path
     if staged.beside is None:
@@ -119,7 +158,7 @@ def _discarded(staged: _Staged) -> str:
 
 
 def _target(path: Path) -> Path:
-    """The file that a link leads to: the link stays."""
+    """The file that a link leads to, so that the link isn't replaced."""
     return Path(os.path.realpath(path))
 
 
@@ -128,3 +167,41 @@ def _mode(path: Path) -> int | None:
         return stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:
         return None
+
+
+class WriterBehind(TableWriter):
+    """A writer that writes batches in its own thread, in order; a later call raises the thread's error."""
+
+    def __init__(self, writer: TableWriter) -> None:
+        self._writer = writer
+        self._thread = ThreadPoolExecutor(1, "spojoin-writer")
+        self._waiting: deque[tuple[Future[None], int]] = deque()
+        self._waiting_bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append the batch's rows, and wait while too many bytes are still to be written before them."""
+        while self._waiting and (self._waiting[0][0].done() or self._waiting_bytes > ROOM_BYTES):
+            self._wait()
+        self._waiting.append((self._thread.submit(self._writer.write, batch), batch.nbytes))
+        self._waiting_bytes += batch.nbytes
+
+    def close(self) -> None:
+        """Write the waiting batches and close the file. If a batch failed, raise its error and abandon the file."""
+        try:
+            while self._waiting:
+                self._wait()
+        except BaseException as error:
+            self.abandon(error)
+            raise
+        self._thread.shutdown()
+        self._writer.close()
+
+    def abandon(self, error: BaseException) -> None:
+        """Close the file as it is."""
+        self._thread.shutdown(cancel_futures=True)
+        self._writer.abandon(error)
+
+    def _wait(self) -> None:
+        written, size = self._waiting.popleft()
+        self._waiting_bytes -= size
+        written.result()

@@ -1,4 +1,4 @@
-"""The columns that a registered schema's rows have, so that a query's schema needn't be written by hand."""
+"""Finds the columns of a registered schema's rows, so that users needn't write a query's schema by hand."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from spojoin.columns.inferred import InferredSchema, infer_schema
 from spojoin.model import ColumnType, TypeName
-from spojoin.query.inferred import InferredSchema, inferred
-from spojoin.roles.router.arrow_rows import BadMessage
+from spojoin.roles.router.reading.readout import BadMessage
 from spojoin.wire.registered import RegisteredSchema, SchemaKind, UnknownSchema
 
 _JSON = {
@@ -23,18 +23,18 @@ _JSON_TEXTS = {"date-time": TypeName.TIMESTAMP, "date": TypeName.DATE, "uuid": T
 
 
 def columns_of(schema: RegisteredSchema, envelope: str | None = None) -> InferredSchema:
-    """The columns of a row, and why other fields can be none; Protobuf's are those of the file's first type.
+    """The columns of a row, and why other fields can't be columns; for Protobuf, of the first message type in the file.
 
-    envelope: the field that holds the row. Raises UnknownSchema where the schema can't be read or describes no rows.
+    envelope: the field that holds the row. Raises UnknownSchema if the schema can't be read or describes no rows.
     """
     try:
         if schema.kind is SchemaKind.JSON:
             return _of_json(json.loads(schema.text), envelope)
         if schema.kind is SchemaKind.AVRO:
-            from spojoin.roles.router.avro_rows import AvroDecoder  # noqa: PLC0415  (loads fastavro)
+            from spojoin.roles.router.reading.avro_rows import AvroDecoder  # noqa: PLC0415  (loads fastavro)
 
             return _of_makers(AvroDecoder(schema).makers(envelope))
-        from spojoin.roles.router.protobuf_rows import ProtobufFile  # noqa: PLC0415  (loads Protobuf's types)
+        from spojoin.roles.router.reading.protobuf_rows import ProtobufFile  # noqa: PLC0415  (loads Protobuf's types)
 
         return _of_makers(ProtobufFile(schema).type_at((0,)).makers(envelope))
     except BadMessage as error:
@@ -42,14 +42,14 @@ def columns_of(schema: RegisteredSchema, envelope: str | None = None) -> Inferre
 
 
 def _of_makers(makers: Iterable[tuple[str, Callable[[], Callable[[list[Any]], pa.Array]]]]) -> InferredSchema:
-    """By the types of the columns that decoders make of no values."""
+    """The columns with the types that decoders give to columns without values."""
     fields, left_out = [], {}
     for name, maker in makers:
         try:
             fields.append(pa.field(name, maker()([]).type))
         except BadMessage as error:
             left_out[name] = error.detail
-    found = inferred(pa.schema(fields))
+    found = infer_schema(pa.schema(fields))
     return InferredSchema(found.columns, {**left_out, **found.left_out})
 
 
@@ -75,7 +75,7 @@ def _fields(schema: Any) -> Mapping[str, Any]:  # noqa: ANN401  (JSON)
 
 
 def _without_null(kind: Any) -> Any:  # noqa: ANN401  (JSON)
-    """The one type beside null, where a union or a list of types has one."""
+    """The only type besides null in a union or list of types; other types are returned unchanged."""
     if not isinstance(kind, dict):
         return kind
     for union in ("oneOf", "anyOf"):

@@ -1,4 +1,4 @@
-"""All files of a run, by the options that name them."""
+"""The files of a run and the options that name them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spojoin.embedded.file_paths import NamedFile, check_apart, check_inputs, check_outputs, files_of, is_standard_input
 from spojoin.embedded.formats import ResultFormat, format_of, real_path
-from spojoin.embedded.named_files import NamedFile, check_apart, check_inputs, check_outputs
-from spojoin.embedded.patterns import files_of
-from spojoin.embedded.standard_input import is_standard_input
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
 
 
 def table_files(query: Query, folder: Path) -> dict[str, Path]:
-    """The files of the query's tables by name; folder: that of the query's file, where relative paths begin."""
+    """The files of the query's tables by name. folder: the query file's folder, to which paths are relative."""
     return {
         stream.name: folder / stream.table.file
         for stream in query.inputs
@@ -27,14 +25,14 @@ def table_files(query: Query, folder: Path) -> dict[str, Path]:
 class RunFiles:
     """What a run reads and writes.
 
-    inputs: what each stream is read from, by its name: a path, a pattern of several, `-` for standard input, or rows.
+    inputs: the source of each stream, by name: a path, a pattern of paths, `-` for standard input, or rows.
     beside: further files that are read.
     output: the file of results; `-` is standard output.
-    rejects, report: where refused rows and the figures of the run go; None writes none.
-    query_file: where the query came from, which no output may overwrite.
-    format: that of the results; None leaves it to the extension.
-    is_statement: whether a statement alone names the inputs: `-` on both sides are the same rows, and rows of a table
-        are refused one by one, as those of streams.
+    rejects, report: the files of refused rows and of the run's figures; None if they aren't written.
+    query_file: the query's file, which no output may overwrite.
+    format: the format of results; None means the extension's.
+    is_statement: whether the statement itself names the inputs. Then `-` on both sides means the same rows, and rows of
+    a table are refused one by one, like those of streams.
     """
 
     inputs: Mapping[str, object]

@@ -1,8 +1,8 @@
 """A small real data set for first steps: 5,000 flights that left New York from January 1 to 6, 2013.
 
-They stand in `flights.csv.zst`, in the order of their scheduled departures, with the nulls of flights that were
-cancelled or diverted. The data are those of the R package nycflights13, from the US Bureau of Transportation
-Statistics, dedicated to the public domain (CC0 1.0).
+`flights.csv.zst` holds them in the order of their scheduled departures; flights that were cancelled or diverted have
+nulls. The data are from the R package nycflights13, which has them from the US Bureau of Transportation Statistics;
+they are dedicated to the public domain (CC0 1.0).
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from spojoin.embedded.file_paths import is_written_directly
 from spojoin.embedded.formats import ResultFormat, format_of, real_path
-from spojoin.embedded.named_files import is_written_directly
-from spojoin.embedded.open_output import open_output
-from spojoin.embedded.table_writer import TableWriter
-from spojoin.embedded.writers import open_writer
+from spojoin.embedded.outputs import TableWriter
+from spojoin.embedded.writers import open_output, open_writer
 from spojoin.errors import ConfigurationError
 
 _FILE = Path(__file__).with_name("flights.csv.zst")
 
-#: at: the scheduled departure; distance in miles; air_time and delays in minutes; tailnum: which plane it was.
+#: at: the scheduled departure; distance in miles; air_time and delays in minutes; tailnum: the plane's tail number.
 SAMPLE_SCHEMA = pa.schema(
     {
         "at": pa.timestamp("us", "UTC"),
@@ -47,10 +46,10 @@ def sample_flights() -> pa.Table:
 
 
 def write_sample(path: Path, rows: int, chosen: ResultFormat | None = None) -> int:
-    """Write the first `rows` flights to a file of any format of results; returns how many there are.
+    """Write the first `rows` flights to a file in any format of results, and return their number.
 
-    Raises ConfigurationError where the format is unknown, nothing can be written there, or a file with other content
-    stands there.
+    Raises ConfigurationError if the format is unknown, if nothing can be written there, or if there is already a file
+    with other content.
     """
     format_of(path, chosen)
     table = sample_flights().slice(0, rows)
@@ -63,7 +62,7 @@ def write_sample(path: Path, rows: int, chosen: ResultFormat | None = None) -> i
 
 
 def _holds_other(path: Path, table: pa.Table, chosen: ResultFormat | None) -> bool:
-    """Whether there is a file with other bytes than those of the table."""
+    """Whether there is a file whose content differs from the table's."""
     if not path.is_file() or is_written_directly(path):
         return False
     sink = pa.BufferOutputStream()

@@ -1,4 +1,4 @@
-"""The columns of a statement's sides: what their data tell, what is said beside them, and what the statement shows."""
+"""The columns of a statement's sides: from their data, from options, and from how the statement uses them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from spojoin.columns.inferred import InferredSchema
+from spojoin.embedded.file_paths import files_of
 from spojoin.embedded.inferred_schema import schema_with_notes
-from spojoin.embedded.patterns import files_of
+from spojoin.embedded.input_options import Columns, SideSource, option_of_input
 from spojoin.embedded.readers import is_json, may_be_csv
-from spojoin.embedded.side_source import SideSource
-from spojoin.embedded.source_options import Columns, of_input
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import AS_THE_PAGE_SAYS, ColumnType, CsvOptions, FileForm, TypeName
-from spojoin.query.inferred import InferredSchema
 from spojoin.query.statement import Statement
-from spojoin.query.untyped import ordered_texts, types_by_use, with_named_columns
+from spojoin.query.types_by_use import ordered_texts, types_by_use, with_named_columns
 from spojoin.suggest import unknown
 
 _TIMESTAMP = ColumnType(TypeName.TIMESTAMP)
@@ -31,34 +30,34 @@ def columns_of(
     csv: Mapping[str, CsvOptions],
     times: Mapping[str, str],
 ) -> list[InferredSchema]:
-    """The columns of both sides, the left one first; those without values have the types that the statement shows.
+    """The columns of both sides, the left one first; columns without values get the types that the statement shows.
 
-    schemas, csv, times: by the names of inputs, as options have them
+    schemas, csv, times: the options, by the names of inputs
 
-    Raises ConfigurationError where data can't be read, or have no column that options name.
+    Raises ConfigurationError if data can't be read, or have no column that options name.
     """
-    found = [told_columns(each.source, each.names, schemas, csv) for each in sides]
+    found = [columns_of_data(each.source, each.names, schemas, csv) for each in sides]
     found = with_named_columns(statement, found)
     types = types_by_use(statement, found)
     if sides[0].source is sides[1].source or sides[0].names == sides[1].names:
         types = [{**types[1], **types[0]}] * 2
     found = [_with_type(each, type_) for each, type_ in zip(found, types, strict=True)]
     pairs = zip(sides, found, found[::-1], strict=True)
-    return [_with_time(each, other, of_input(times, *side.names)) for side, each, other in pairs]
+    return [_with_time(each, other, option_of_input(times, *side.names)) for side, each, other in pairs]
 
 
-def told_columns(
+def columns_of_data(
     source: object, names: Sequence[str], schemas: Mapping[str, Columns], csv: Mapping[str, CsvOptions]
 ) -> InferredSchema:
-    """The columns of data, with the types that are declared; names: by which options name them, the first in errors.
+    """The columns of data, with any declared types. names: the data's names in options; errors use the first.
 
-    Raises ConfigurationError where data can't be read, or have no column that options name.
+    Raises ConfigurationError if data can't be read, or have no column that options name.
     """
     found = schema_with_notes(source, carries=True, csv=_csv_of(source, names, csv))
     if not (found.columns or found.left_out or found.is_open):
         raise ConfigurationError(f"{names[0]} has no columns: expected at least one")
-    given = of_input(schemas, *names) or {}
-    if not _is_file(source, is_json):  # whose rows may have columns that the first ones lack
+    given = option_of_input(schemas, *names) or {}
+    if not _is_file(source, is_json):  # a file's later rows may have further columns
         given = _known(names[0], found, given, is_of_all="" in schemas)
     return replace(
         found,
@@ -70,12 +69,12 @@ def told_columns(
 
 
 def form_of(found: InferredSchema, names: Sequence[str], csv: Mapping[str, CsvOptions]) -> FileForm:
-    """What is known of data besides their columns."""
-    return FileForm(of_input(csv, *names) or AS_THE_PAGE_SAYS, found.guessed, found.guessed & found.untyped)
+    """What is known about the form of data, besides their columns."""
+    return FileForm(option_of_input(csv, *names) or AS_THE_PAGE_SAYS, found.guessed, found.guessed & found.untyped)
 
 
 def _csv_of(source: object, names: Sequence[str], csv: Mapping[str, CsvOptions]) -> CsvOptions:
-    form = of_input(csv, *names)
+    form = option_of_input(csv, *names)
     if form is None or _is_file(source, may_be_csv):
         return form or AS_THE_PAGE_SAYS
     if "" not in csv:
@@ -84,7 +83,7 @@ def _csv_of(source: object, names: Sequence[str], csv: Mapping[str, CsvOptions])
 
 
 def check_named(sides: Sequence[SideSource], *options: Mapping[str, object]) -> None:
-    """ConfigurationError where options name an input that the statement doesn't."""
+    """ConfigurationError if options name an input that the statement doesn't."""
     known = dict.fromkeys(side.side.stream for side in sides)
     for given in (name for each in options for name in each):
         if given and given not in known and all(given != side.name for side in sides):
@@ -94,7 +93,7 @@ def check_named(sides: Sequence[SideSource], *options: Mapping[str, object]) -> 
 def check_orders(
     statement: Statement, sides: Sequence[SideSource], found: Sequence[InferredSchema], csv: Mapping[str, CsvOptions]
 ) -> None:
-    """QueryError where the statement orders texts that an option would read as numbers or times."""
+    """QueryError if the statement orders texts that an option would read as numbers or times."""
     for number, name in ordered_texts(statement, found):
         side = sides[number]
         for hint in _hints_of(side, [name], csv, is_ordered=True):
@@ -105,13 +104,13 @@ def check_orders(
 def hinting(
     sides: Sequence[SideSource], found: Sequence[InferredSchema], csv: Mapping[str, CsvOptions], sql: str
 ) -> Iterator[None]:
-    """Adds to a mistake of the statement what columns of text in CSV may be that it names."""
+    """Within the block, add hints to an error of the statement: what the CSV text columns that it names may be."""
     try:
         yield
     except ConfigurationError as caught:
-        from spojoin.embedded.by_values import Mistaken, by_values  # noqa: PLC0415  (where there is a mistake)
+        from spojoin.embedded.text_hints import Mistaken, with_cast_by_values  # noqa: PLC0415  (where there is a mistake)
 
-        error = by_values(caught, Mistaken(sql, sides, found, csv))
+        error = with_cast_by_values(caught, Mistaken(sql, sides, found, csv))
         hints = [hint for side, schema in zip(sides, found, strict=True) for hint in _hints(side, schema, csv, sql)]
         if not hints:
             raise error from None
@@ -132,12 +131,12 @@ def _hints(side: SideSource, found: InferredSchema, csv: Mapping[str, CsvOptions
 def _hints_of(
     side: SideSource, names: Sequence[str], csv: Mapping[str, CsvOptions], *, is_ordered: bool = False
 ) -> Iterator[str]:
-    """What columns of text in CSV may be."""
+    """Hints at what a side's text columns in CSV may be."""
     if _is_file(side.source, may_be_csv):
-        from spojoin.embedded.csv_hints import hints  # noqa: PLC0415  (where there is a mistake)
+        from spojoin.embedded.text_hints import hints_of_texts  # noqa: PLC0415  (where there is a mistake)
 
-        options = of_input(csv, *side.names) or AS_THE_PAGE_SAYS
-        yield from hints(Path(str(side.source)), options, names, is_ordered=is_ordered)
+        options = option_of_input(csv, *side.names) or AS_THE_PAGE_SAYS
+        yield from hints_of_texts(Path(str(side.source)), options, names, is_ordered=is_ordered)
 
 
 def _known(name: str, found: InferredSchema, given: Columns, *, is_of_all: bool) -> Columns:
@@ -152,7 +151,7 @@ def _with_type(found: InferredSchema, types: Columns) -> InferredSchema:
 
 
 def _with_time(found: InferredSchema, other: InferredSchema, given: str | None) -> InferredSchema:
-    """The event time of data without values: the one that is named, or a column called as the other side's time."""
+    """Add the event time of data without values: the named column, or one with the name of the other side's time."""
     times = {
         name: replace(kind, arrow=None)
         for name, kind in other.columns.items()

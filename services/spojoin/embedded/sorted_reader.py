@@ -1,4 +1,4 @@
-"""Rows of an input that ends, in the order of their event times, wherever they stand."""
+"""Sorts the rows of an input that ends by event time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spojoin.columns.numbers import read_times_us
+from spojoin.columns.refusals import Refusals
+from spojoin.embedded.batches import one_batch, rows_at
 from spojoin.embedded.file_reader import Reader
-from spojoin.embedded.one_batch import one_batch, taken
 from spojoin.model import ColumnType
-from spojoin.query.refusals import Refusals
-from spojoin.query.times import read_times_us
 
-#: Rows given at once.
+#: Rows of one batch.
 BATCH_ROWS = 1 << 16
-#: Bytes of rows that are held in memory; more go to a file in the folder for temporary files.
+#: How many bytes of rows are held in memory; further rows go to a temporary file.
 HELD_BYTES = 64 << 20
-#: The place of rows whose time can't be read, and which are refused: behind all others.
+#: The time by which rows with an unreadable time are sorted: after all others. They are refused.
 _LAST = np.iinfo(np.int64).max
 
 Times = NDArray[np.int64]
@@ -34,7 +34,7 @@ def times_of(column: pa.Array, name: str, declared: ColumnType | None) -> tuple[
 
 
 def is_in_order(reader: Reader, name: str, declared: ColumnType | None) -> bool:
-    """Whether no row of a reader of the time column has an earlier time than one before it."""
+    """Whether the rows of a reader of the time column are in the order of their times."""
     last = np.iinfo(np.int64).min
     for batch in reader:
         times, kept = times_of(batch.column(name), name, declared)
@@ -47,9 +47,9 @@ def is_in_order(reader: Reader, name: str, declared: ColumnType | None) -> bool:
 
 
 class SortedReader(Reader):
-    """Another reader's rows by event time, ties by position; all are read before the first is given.
+    """Another reader's rows by event time, ties by position. It reads all rows before it gives the first.
 
-    places: the positions of the rows among the other reader's
+    places: each row's position in the other reader
     """
 
     def __init__(self, reader: Reader, name: str, declared: ColumnType | None) -> None:
@@ -61,16 +61,16 @@ class SortedReader(Reader):
 
     @property
     def key_type(self) -> pa.DataType:
-        """The other reader's."""
+        """The other reader's type of keys."""
         return self._reader.key_type
 
     @property
     def fraction(self) -> float:
-        """How much has been read; sorting is not counted."""
+        """The fraction that has been read; sorting is not counted."""
         return self._reader.fraction
 
     def check_has(self, name: str) -> None:
-        """As the other reader does."""
+        """Checks it as the other reader does."""
         self._reader.check_has(name)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -90,7 +90,7 @@ class SortedReader(Reader):
                 yield spool.rows(places[begin : begin + BATCH_ROWS], self.schema)
 
     def _take_malformed(self, places: Times) -> None:
-        """Lines that are no rows, by where they are now."""
+        """Take over the malformed lines, by their positions after sorting."""
         known = self._reader.malformed
         now = {int(places[at]): int(at) for at in np.flatnonzero(np.isin(places, list(known)))} if known else {}
         self.malformed = {now[at]: text for at, text in known.items()}
@@ -98,7 +98,7 @@ class SortedReader(Reader):
 
 
 class _Spool:
-    """Batches that are kept, in memory or in a file, and taken by the places of their rows."""
+    """Keeps batches in memory or in a file, and gives rows by their places."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -110,7 +110,7 @@ class _Spool:
         self._written: pa.Buffer | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Keep a batch behind the others."""
+        """Keep a further batch."""
         self._starts.append(self._starts[-1] + batch.num_rows)
         self._held.append(batch)
         self._held_bytes += batch.nbytes
@@ -133,7 +133,7 @@ class _Spool:
         pieces = []
         for rows in np.split(by_batch, np.flatnonzero(np.diff(numbers[by_batch])) + 1):
             number = int(numbers[rows[0]])
-            pieces.append(taken(self._batch(number), pa.array(places[rows] - self._starts[number])))
+            pieces.append(rows_at(self._batch(number), pa.array(places[rows] - self._starts[number])))
         back = np.empty(len(places), np.int64)
         back[by_batch] = np.arange(len(places))
         return one_batch(pieces, schema).take(pa.array(back))

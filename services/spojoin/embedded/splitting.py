@@ -1,4 +1,4 @@
-"""A SELECT over a join, split in two: the statement that spojoin runs, and what DuckDB does with its rows."""
+"""Splits a SELECT over a join in two: the statement that spojoin runs, and the SQL that DuckDB runs over its rows."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from sqlglot import TokenType, exp
 
 from spojoin.embedded.outer_names import Bare, OuterNames, bare_names, listed_items, parsed
-from spojoin.embedded.written import TRAILING, Clause, Select, Source, Written, quoted
+from spojoin.embedded.statement_text import TRAILING, Clause, Select, Source, StatementWords, quoted
 from spojoin.errors import QueryError
 from spojoin.model import Selected
-from spojoin.query.operands import text_of
+from spojoin.query.nodes import sql_text
 
 _ROWS = "SELECT * FROM {}"
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The select list of the join, what stands in its WHERE, and the SQL over the relation that it becomes.
+    """The select list of the join, its WHERE conditions, and the SQL over the relation of the join's rows.
 
-    clauses: of the statement as written, those that stay with the join; group: what stands in place of its GROUP BY
+    clauses: the clauses of the written statement that stay with the join; group: the text in place of its GROUP BY
     """
 
     listed: str
@@ -33,10 +33,10 @@ class Split:
 
 @dataclass(slots=True)
 class Splitter:
-    """Splits one SELECT. sides: of its join, as written; relation: what the join is called outside.
+    """Splits one SELECT. sides: the sides of its join, as written; relation: the join's name in the outer SQL.
 
-    text_at: the text of some words, subqueries replaced; ask: the columns that a join would give
-    counts: whether a row's results may be counted in place of being listed
+    text_at: gives the text of some words, with subqueries replaced; ask: gives the columns that a join would have
+    counts: whether the join may give the number of a row's results instead of listing them
     """
 
     select: Select
@@ -48,14 +48,14 @@ class Splitter:
     _tree: exp.Select | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read what stands around the join."""
+        """Parse the select list with GROUP BY, HAVING and QUALIFY."""
         listed = self.select.listed
         clauses = [self._text(name) for name in ("group", "having", "qualify")]
         self._tree = parsed(" ".join([self.text_at(listed.first, listed.stop), *clauses]), "list")
 
     @property
     def keeps_all(self) -> bool:
-        """Whether all but the clauses of TRAILING and DISTINCT means a statement of spojoin as it stands."""
+        """Whether spojoin can run the SELECT as written, except for DISTINCT and the clauses in TRAILING."""
         select, tree = self.select, self._tree
         if tree is None:
             return True
@@ -74,11 +74,11 @@ class Splitter:
         return not (is_filtered or tree.args.get("having") or any(_aggregates(each) for each in tree.expressions))
 
     def split(self) -> Split:
-        """The two statements. Raises QueryError where the outer one can't have what it asks for."""
-        return self._own() if self.keeps_all else self._pairs()
+        """The two statements. Raises QueryError if the outer statement needs what the join can't give."""
+        return self._split_as_written() if self.keeps_all else self._split_pairs()
 
-    def _own(self) -> Split:
-        """The statement keeps what it says; the rest is its order, and which rows of it count."""
+    def _split_as_written(self) -> Split:
+        """Split a statement that stays as written: the outer SQL only orders its rows and chooses among them."""
         listed, select = self.select.listed, self.select
         is_distinct = select.words.kind(listed.first) is TokenType.DISTINCT
         text = self.text_at(listed.first + is_distinct, listed.stop)
@@ -93,7 +93,7 @@ class Splitter:
         return Split(", ".join([text, *hidden]), inner, outer.rstrip())
 
     def _ordered(self, text: str, names: Sequence[str]) -> tuple[str, list[str]]:
-        """ORDER BY over the results' columns, and what the join gives besides them to be ordered by."""
+        """ORDER BY over the results' columns, and the further items that the join must select for it."""
         clause = self.select.clauses.get("order")
         if clause is None:
             return "", []
@@ -109,8 +109,8 @@ class Splitter:
             keys.append(f"{quoted(known) if known else key} {how}".rstrip())
         return f"ORDER BY {', '.join(keys)}", hidden
 
-    def _pairs(self) -> Split:
-        """The statement gives all columns of its results that the rest names."""
+    def _split_pairs(self) -> Split:
+        """Split so that the join lists pairs, with all columns that the outer SQL names."""
         names = OuterNames([each.alias for each in self.sides])
         within, outside = self._conditions()
         if self._needs_columns(outside):
@@ -131,7 +131,7 @@ class Splitter:
         return Split(", ".join(inner or [f"{left}.seq"]), (), outer, where)
 
     def _counted(self, outer: str) -> str | None:
-        """The outer SQL over left rows and the numbers of their results, where it only counts these."""
+        """The outer SQL over left rows and their numbers of results, or None if it needs more than these numbers."""
         select = self.select
         is_more = len(select.sources) > 2 or bool({"window", "emit", "qualify", "windows"} & select.clauses.keys())
         tree = parsed(outer.removeprefix("SELECT"), "list")
@@ -158,7 +158,7 @@ class Splitter:
         return names.put(head, "list") + ", ".join(found), outputs
 
     def _expanded(self, item: str, names: OuterNames) -> list[str]:
-        """An item of the list; for `*` the columns that it stands for."""
+        """The select items that an item stands for: itself, or the columns of `*`."""
         found = _STAR.match(item)
         alias = found["alias"].strip('"') if found and found["alias"] else None
         if found is None or (alias is not None and names.side_of(alias) is None):
@@ -171,7 +171,7 @@ class Splitter:
         return [_item_of(each, aliases) for each in self.ask(Split(item, (), where=""))] + further
 
     def _further_joins(self, names: OuterNames) -> str:
-        """What is joined with the results; USING names a column of either side."""
+        """The text of the further joins with the results; their USING may name a column of either side."""
         select = self.select
         if len(select.sources) < 3:
             return ""
@@ -183,7 +183,7 @@ class Splitter:
         return names.put(" ".join(joins), "join")
 
     def _further(self, source: Source, first: int, stop: int, names: OuterNames) -> str:
-        """One of these joins; USING names a column of the side that has it."""
+        """The text of one further join; its USING names a column of the side that has it."""
         words, opening = self.select.words, source.end + 1
         if words.word(source.end) != "USING" or opening not in words.closes:
             return self.text_at(first, stop)
@@ -198,7 +198,7 @@ class Splitter:
         return f"{self.text_at(first, source.end)} ON {' AND '.join(same)} {self.text_at(close + 1, stop)}"
 
     def _conditions(self) -> tuple[list[str], list[str]]:
-        """The conditions of WHERE that the join has, and those of its results."""
+        """The conditions of WHERE that go into the join, and those that filter its results."""
         where = self.select.clauses.get("where")
         if where is None:
             return [], []
@@ -216,7 +216,7 @@ class Splitter:
         return within, outside
 
     def _is_within(self, first: int, stop: int) -> bool:
-        """Whether a condition of WHERE may stand in the join: it chooses what is joined."""
+        """Whether a condition of WHERE may go into the join, because it only chooses the rows that are joined."""
         words = self.select.words
         if any(words.kind(k) is TokenType.SELECT for k in range(first, stop)):
             return False
@@ -233,7 +233,7 @@ class Splitter:
         return named <= set(sides) and (len(self.select.sources) < 3 or bool(named))
 
     def _has_all(self, side: int, names: Sequence[Bare]) -> bool:
-        """Whether names without a side are columns of one; not where the columns aren't known yet."""
+        """Whether all names without a side are columns of one side; False if its columns aren't known yet."""
         columns = self._columns() if names else []
         known = {each.lower() for each in columns[side]} if columns else set()
         return {each.name.lower() for each in names} <= known
@@ -245,7 +245,7 @@ class Splitter:
         return {select.words.word(k) for k in range(select.boundaries[0], self.sides[1].first)}
 
     def _needs_columns(self, outside: Sequence[str]) -> bool:
-        """Whether names without a side, or `*`, stand around the join."""
+        """Whether the SQL around the join has `*` or names without a side."""
         select = self.select
         parts = [("list", select.listed)] + [(n, c) for n, c in select.clauses.items() if n not in _OF_JOIN]
         texts = [(name, self.text_at(each.first, each.stop)) for name, each in parts]
@@ -255,7 +255,7 @@ class Splitter:
         return any(_has_bare(text, clause) for clause, text in texts)
 
     def _columns(self) -> list[list[str]]:
-        """The columns of each side; none of any where they aren't known yet."""
+        """The columns of each side, or empty lists if they aren't known yet."""
         aliases = [quoted(each.alias) for each in self.sides]
         kinds = self._join_words()
         is_of_left = len(self.select.sources) == 1 or bool(kinds & {"SEMI", "ANTI"})
@@ -267,7 +267,7 @@ class Splitter:
         return [of_first, [use.name for use in uses if use.side != uses[0].side]]
 
     def _shared(self, columns: Sequence[Sequence[str]]) -> list[str]:
-        """The columns that USING, or NATURAL, makes one of both sides', in lower case."""
+        """The columns that USING or NATURAL merges into one, in lower case."""
         select = self.select
         words, after = select.words, self.sides[1].end if len(select.sources) > 1 else len(select.words.tokens)
         if "NATURAL" in self._join_words():
@@ -282,7 +282,7 @@ class Splitter:
         return self.text_at(clause.first, clause.stop) if clause else ""
 
     def _is_by_row(self, tree: exp.Select) -> bool | None:
-        """Whether it groups by the left row; None where it doesn't group."""
+        """Whether the SELECT groups by the left row; None if it doesn't group."""
         group = tree.args.get("group")
         if group is None:
             return None
@@ -293,7 +293,7 @@ class Splitter:
         return (not key.table and key.name.lower() == alias) or (key.table.lower() == alias and key.name == "seq")
 
     def _asks_subqueries(self) -> bool:
-        """Whether conditions have subqueries besides the EXISTS that is the join."""
+        """Whether conditions have subqueries, apart from the EXISTS that is the join."""
         where, words = self.select.clauses.get("where"), self.select.words
         if where is None:
             return False
@@ -301,7 +301,7 @@ class Splitter:
         return found > (1 if len(self.select.sources) == 1 else 0)
 
     def _is_best(self, tree: exp.Select) -> bool:
-        """Whether QUALIFY, if there is one, chooses among the partners of each left row."""
+        """Whether there is no QUALIFY, or it chooses among the partners of each left row."""
         qualify = tree.args.get("qualify")
         if qualify is None:
             return True
@@ -317,7 +317,7 @@ _OF_JOIN = ("from", "where", "window", "emit")
 _STAR = re.compile(
     r"""^(?:(?P<alias>\w+|"[^"]*")\s*\.\s*)?\*(?:$|\s+(?P<changes>EXCLUDE|EXCEPT|REPLACE|RENAME)\b)""", re.IGNORECASE
 )
-#: How many results a left row has, where no more is asked.
+#: The column with a left row's number of results, if the outer SQL needs only that.
 _COUNT = '"its results"'
 _SUM = f"CAST(COALESCE(SUM({_COUNT}), 0) AS BIGINT)"
 
@@ -329,7 +329,7 @@ def _has_bare(text: str, clause: str) -> bool:
 
 
 def _item_of(selected: Selected, aliases: Sequence[str]) -> str:
-    """A column that `*` gives as an item of a list. aliases: of the left and the right side."""
+    """A column of `*` as an item of a select list. aliases: those of the left and the right side."""
     plain = selected.plain
     if plain is None:
         return f"{selected.expression.text} AS {quoted(selected.name)}"
@@ -339,8 +339,8 @@ def _item_of(selected: Selected, aliases: Sequence[str]) -> str:
 
 
 def _with_sums(sql: str) -> str:
-    """SQL with the sum of all numbers of results for each COUNT(*)."""
-    words = Written(sql)
+    """SQL in which each COUNT(*) is replaced by the sum of the numbers of results."""
+    words = StatementWords(sql)
     for k in reversed(range(len(words.tokens) - 2)):
         close = words.closes.get(k + 1)
         if words.word(k) == "COUNT" and close is not None and close <= k + 3:
@@ -349,15 +349,15 @@ def _with_sums(sql: str) -> str:
 
 
 def _is_of(key: str, outputs: Sequence[str]) -> bool:
-    """Whether an expression is of results' columns alone."""
+    """Whether an expression uses columns of the results only."""
     names = {each.name.lower() for each in bare_names(key, "list")}
-    words = Written(key)
+    words = StatementWords(key)
     has_side = any(words.kind(k) is TokenType.DOT for k in range(len(words.tokens)))
     return bool(names) and not has_side and names <= {each.lower() for each in outputs}
 
 
 def _aggregates(node: exp.Expression) -> bool:
-    """Whether an item of a list has an aggregate that is no window function."""
+    """Whether a select item has an aggregate that is not a window function."""
     return any(_aggregates_itself(each) for each in node.walk() if not isinstance(each.parent, exp.Window))
 
 
@@ -371,8 +371,8 @@ def _is_aggregate(name: str) -> bool:
     return is_aggregate(name)
 
 
-def _conjuncts(words: Written, where: Clause) -> list[tuple[int, int]]:
-    """The words of each condition that AND joins; one where OR does."""
+def _conjuncts(words: StatementWords, where: Clause) -> list[tuple[int, int]]:
+    """The words of each condition that AND joins; conditions joined by OR count as one."""
     level = words.levels[where.first]
     at = list(words.at(level, where.first + 1, where.stop))
     if any(words.kind(k) is TokenType.OR for k in at):
@@ -390,8 +390,8 @@ def _conjuncts(words: Written, where: Clause) -> list[tuple[int, int]]:
 
 
 def _distinct(text: str) -> tuple[str, str]:
-    """DISTINCT, or DISTINCT ON (...), before a select list, and the list."""
-    words = Written(text)
+    """The DISTINCT or DISTINCT ON (...) before a select list, and the list."""
+    words = StatementWords(text)
     if words.kind(0) is not TokenType.DISTINCT:
         return "", text
     first = words.closing(2) + 1 if words.word(1) == "ON" else 1
@@ -399,7 +399,7 @@ def _distinct(text: str) -> tuple[str, str]:
 
 
 def _name_of(item: str) -> tuple[str, str, bool]:
-    """The name of an item of a list, the alias of the side whose column it is, and whether it says its name."""
+    """A select item's name, the alias of the side if it is a column, and whether the item names itself with AS."""
     tree = parsed(item, "list")
     node = tree.expressions[0] if tree is not None and len(tree.expressions) == 1 else None
     if node is None or node.is_star:
@@ -408,11 +408,11 @@ def _name_of(item: str) -> tuple[str, str, bool]:
         return node.alias, "", True
     if isinstance(node, exp.Column):
         return node.name, node.table, False
-    return text_of(node), "", False
+    return sql_text(node), "", False
 
 
 def _names_of_items(text: str, names: Sequence[str]) -> dict[str, str]:
-    """The results' names of a list's expressions, where each item gives one column."""
+    """The results' names for the expressions of a select list in which each item gives one column."""
     items = listed_items(text)
     if len(items) != len(names):
         return {}
@@ -421,17 +421,19 @@ def _names_of_items(text: str, names: Sequence[str]) -> dict[str, str]:
         tree = parsed(item, "list")
         node = tree.expressions[0] if tree is not None and len(tree.expressions) == 1 else None
         if node is not None:
-            found[_plain(text_of(node.this if isinstance(node, exp.Alias) else node))] = name
+            found[_plain(sql_text(node.this if isinstance(node, exp.Alias) else node))] = name
     return found
 
 
 def _plain(text: str) -> str:
-    return text_of(tree.expressions[0]).lower() if (tree := parsed(text, "list")) and tree.expressions else text.lower()
+    return (
+        sql_text(tree.expressions[0]).lower() if (tree := parsed(text, "list")) and tree.expressions else text.lower()
+    )
 
 
 def _key_and_direction(item: str) -> tuple[str, str]:
-    """What ORDER BY orders by, and how: DESC, NULLS LAST and the like."""
-    words = Written(item)
+    """The expression of an ORDER BY item, and its direction: DESC, NULLS LAST and the like."""
+    words = StatementWords(item)
     last = len(words.tokens)
     while last > 1 and words.word(last - 1) in ("ASC", "DESC", "FIRST", "LAST", "NULLS", "NULLS FIRST", "NULLS LAST"):
         last -= 1

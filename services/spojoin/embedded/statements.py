@@ -1,22 +1,21 @@
-"""A statement alone, without a query file: schemas and event times come from the data that it names, or beside it."""
+"""Makes queries from statements without a query file; schemas and event times come from the data or from options."""
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spojoin.embedded.given_tables import ReadOnce
-from spojoin.embedded.named_files import identity
-from spojoin.embedded.patterns import files_of
+from spojoin.columns.inferred import InferredSchema
+from spojoin.embedded.file_paths import files_of, identity
+from spojoin.embedded.input_options import Columns, SideSource
+from spojoin.embedded.python_rows import ReadOnce
 from spojoin.embedded.side_columns import check_named, check_orders, columns_of, form_of, hinting
-from spojoin.embedded.side_source import SideSource
-from spojoin.embedded.source_options import Columns
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import (
-    ALL_ROWS,
     ColumnType,
     CsvOptions,
     EmitOn,
@@ -27,34 +26,33 @@ from spojoin.model import (
     TableSource,
     TypeName,
 )
-from spojoin.query.assemble import Choices, ParsedStatement, StreamOptions, assemble, parse_sql
-from spojoin.query.condition import NotIndexable
-from spojoin.query.inferred import InferredSchema
+from spojoin.query.assemble import Choices, StreamOptions, assemble
+from spojoin.query.conditions import NotIndexable
+from spojoin.query.durations import parse_lateness_us
 from spojoin.query.interval import Unbounded
+from spojoin.query.parsed import ParsedStatement, as_table, parse_sql
 from spojoin.query.places import PlaceAt, places_in
 from spojoin.query.statement import JoinSide
-from spojoin.query.tables import as_table
-from spojoin.query.units import parse_lateness_us
 from spojoin.suggest import listed, unknown
 
-#: The name of a query that has none, in reports.
+#: What reports call a query without a name.
 NAME = "statement"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
 _TIMES = (TypeName.TIMESTAMP, TypeName.DATE)
 
 
 class NoEventTime(ConfigurationError):
-    """Rows need an event time, and no column is known to be it."""
+    """Rows need an event time, but no column is known to hold it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatementOptions:
-    """What a statement doesn't say.
+    """The options of a statement: what its SQL can't say.
 
-    times: the event-time columns by the names of files or tables as the statement has them; under "" for all others
-    lateness: how far event times may run backwards, such as "5 s"; limit: partners listed of one row
-    schemas, csv: the types of columns and how files are written, by the same names as `times`
-    ends: whether inputs end and all their rows can be read first: what bounds no window is then joined with all rows
+    times: event-time columns by the statement's names of files or tables; under "" the one for all others
+    lateness: how far event times may run backwards, such as "5 s"; limit: the most partners listed for one row
+    schemas, csv: the types of columns and how CSV is written, by the same names as `times`
+    ends: whether inputs end, so that all rows can be read first; a join without a window then joins all rows
     """
 
     times: Mapping[str, str]
@@ -66,13 +64,13 @@ class StatementOptions:
 
 
 def times_by_name(time: str | Mapping[str, str] | None) -> dict[str, str]:
-    """The event-time columns by name, as options have them, of one column for all or one for each."""
+    """Event-time columns by input; `time` is one column for all inputs or one for each."""
     return {"": time} if isinstance(time, str) else dict(time or {})
 
 
 @dataclass(frozen=True, slots=True)
 class BareStatement:
-    """A statement as a query, and what each of its streams is read from: a path or a table."""
+    """A statement as a query, and its sources: for each stream a path or a table."""
 
     query: Query
     sources: Mapping[str, object]
@@ -81,24 +79,24 @@ class BareStatement:
 def bare_statement(
     sql: str, tables: Mapping[str, object], options: StatementOptions, line_at: PlaceAt | None = None
 ) -> BareStatement:
-    """The query that a statement means over tables, by name, and the files that it names. Raises ConfigurationError.
+    """The query of a statement over the given tables and the files that it names. Raises ConfigurationError.
 
-    One table or file joined with itself is a stream in its order, unless its event time is named; two are ordered by
-    event time. Where inputs end, and nothing says which of their rows may meet, all do.
+    A table or file joined with itself keeps its order, unless its event time is named; two inputs are ordered by event
+    time. If inputs end and nothing limits which rows may meet, all rows meet.
 
-    line_at: the places of its characters, where they aren't those of `sql`
+    line_at: gives the place of each character of `sql`, if `sql` is a part of another text
     """
     with mistakes_of_statement():
         return _bare(sql, tables, options, line_at or places_in(sql))
 
 
 def statement_of_streams(sql: str, schemas: Mapping[str, Columns], options: StatementOptions) -> Query:
-    """The query that a statement means over streams whose rows are pushed. Raises ConfigurationError.
+    """The query of a statement over streams whose rows are pushed. Raises ConfigurationError.
 
-    Rows are in the order in which they come, unless the statement's window is in time, there is none, or an event time
-    is named.
+    Rows keep the order in which they come, unless the statement has a time window or no window, or an event time is
+    named.
 
-    schemas: the columns of each stream, by the name that the statement has
+    schemas: the columns of each stream, by the statement's names
     """
     with mistakes_of_statement():
         return _of_streams(sql, schemas, options)
@@ -106,7 +104,7 @@ def statement_of_streams(sql: str, schemas: Mapping[str, Columns], options: Stat
 
 @contextmanager
 def mistakes_of_statement() -> Iterator[None]:
-    """Errors say that they are of the statement."""
+    """Within the block, put "sql" before each error's message, so that it names the statement."""
     try:
         yield
     except QueryError as error:
@@ -133,7 +131,7 @@ def _bare(sql: str, tables: Mapping[str, object], options: StatementOptions, lin
 
 
 def _of_some_rows(parsed: ParsedStatement, read: _Read) -> BareStatement:
-    """The statement over rows that meet in a window or an interval; over all where nothing bounds them."""
+    """The query of rows that meet in a window or an interval, or of all rows if nothing limits them."""
     right = parsed.statement.right
     try:
         meets_by_time = not (read.is_one or right.is_table) or _is_bounded_by_time(parsed)
@@ -146,7 +144,7 @@ def _of_some_rows(parsed: ParsedStatement, read: _Read) -> BareStatement:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a statement is read with; sources, schemas: of its two sides; is_one: whether they are one source."""
+    """The inputs and options of a statement. sources, schemas: by side; is_one: whether both sides are one source."""
 
     sql: str
     options: StatementOptions
@@ -156,22 +154,24 @@ class _Read:
 
 
 def _may_mean_all_rows(parsed: ParsedStatement, options: StatementOptions) -> bool:
-    """Whether nothing is said that only has a meaning for rows that come one after the other."""
-    is_told = options.times or options.lateness is not None or parsed.said is EmitOn.ARRIVAL
+    """Whether the statement may join all rows: it has nothing that needs rows in an order."""
+    is_told = options.times or options.lateness is not None or parsed.emit_clause is EmitOn.ARRIVAL
     return options.ends and parsed.window is None and not is_told
 
 
 def _note_of_all_rows(parsed: ParsedStatement) -> str:
     what = "neither WINDOW nor an interval of event times says which rows may meet, so all rows do, as in SQL"
     return (
-        what if parsed.statement.join is JoinKind.FULL else f"{what}: {as_table(parsed.statement.right)} means the same"
+        what
+        if parsed.statement.join.kind is JoinKind.FULL
+        else f"{what}: {as_table(parsed.statement.right)} means the same"
     )
 
 
 def _of_two(parsed: ParsedStatement, read: _Read, *, needs_time: bool, notes: tuple[str, ...] = ()) -> BareStatement:
-    """The statement over its two sides; a source that is read twice is taken into memory where it can't be."""
+    """The statement over two sides. If a source must be read twice but can't be, it is loaded into memory."""
     joined, sources = (parsed.statement.left, parsed.statement.right), read.sources
-    is_self = read.is_one and not parsed.statement.right.is_table and parsed.window != ALL_ROWS
+    is_self = read.is_one and not parsed.statement.right.is_table and not (parsed.window and parsed.window.holds_all)
     if read.is_one and not is_self and isinstance(sources[0], ReadOnce):
         sources = (sources[0].read_all(),) * 2
     names = _stream_names(joined, is_self=is_self)
@@ -192,7 +192,7 @@ def _of_streams(sql: str, schemas: Mapping[str, Columns], options: StatementOpti
 def _is_bounded_by_time(parsed: ParsedStatement) -> bool:
     if parsed.statement.right.is_table:
         return False
-    return parsed.window is None or parsed.window.is_time
+    return parsed.window is None or parsed.window.needs_time
 
 
 def _query(
@@ -204,7 +204,7 @@ def _query(
     needs_time: bool,
     notes: tuple[str, ...] = (),
 ) -> Query:
-    """The query over the sides, each with its stream's name and columns."""
+    """The query over the sides; each side has its stream's name and columns."""
     _check_times(options, sides)
     if parsed.statement.right.is_table and options.times:
         raise ConfigurationError(
@@ -213,8 +213,9 @@ def _query(
         )
     left, right = (_stream(*each, options, needs_time=needs_time) for each in sides)
     order = Order.EVENT_TIME if needs_time else Order.ARRIVAL
-    choices = Choices(NAME, sql, Output.ROWS, order=order, limit=options.limit, notes=notes)
-    return assemble(parsed, (left, right), choices, _lateness(options, needs_time=needs_time))
+    lateness_us = _lateness(options, needs_time=needs_time)
+    choices = Choices(NAME, sql, Output.ROWS, order=order, limit=options.limit, lateness_us=lateness_us, notes=notes)
+    return assemble(parsed, (left, right), choices)
 
 
 def _check_times(options: StatementOptions, sides: Sequence[tuple[JoinSide, str, InferredSchema]]) -> None:
@@ -226,7 +227,7 @@ def _check_times(options: StatementOptions, sides: Sequence[tuple[JoinSide, str,
 
 
 def _stream_of(side: JoinSide, schemas: Mapping[str, Columns]) -> str:
-    """The stream that a side names, without regard to case unless several are alike."""
+    """The stream that a side names; case only counts if names differ in nothing else."""
     found = _named(side, schemas)
     if found is None:
         raise QueryError(unknown("stream", side.stream, schemas), side.line)
@@ -241,7 +242,7 @@ def _named(side: JoinSide, known: Iterable[str]) -> str | None:
 
 
 def _source(side: JoinSide, tables: Mapping[str, object]) -> str | Path:
-    """What a side is read from: the name of a table, without regard to case, or the path of a file."""
+    """The source of a side: the name of a table, in upper or lower case, or the path of a file."""
     name = _named(side, tables)
     if name is not None:
         return name
@@ -258,7 +259,7 @@ def _source(side: JoinSide, tables: Mapping[str, object]) -> str | Path:
 
 
 def _is_one(named: Sequence[str | Path], sources: Sequence[object]) -> bool:
-    """Whether both sides are one table or one file, whatever the paths by which they name it."""
+    """Whether both sides are one table or one file, even if two paths name the file."""
     if named[0] == named[1]:
         return True
     paths = [Path(source) for source in sources if isinstance(source, str | Path)]
@@ -276,7 +277,7 @@ def _check_used(tables: Mapping[str, object], joined: tuple[JoinSide, JoinSide])
 
 
 def _stream_names(joined: tuple[JoinSide, JoinSide], *, is_self: bool) -> tuple[str, str]:
-    """Streams' names: of files, their names without endings; both sides have one name iff they are one source."""
+    """The names of both sides' streams: the same if they are one source. A file's is its name without the ending."""
     left, right = (_stream_name(side) for side in joined)
     if is_self:
         return left, left
@@ -305,7 +306,7 @@ def _stream(
 
 
 def _event_time(side: JoinSide, schema: Mapping[str, ColumnType]) -> str:
-    """The only column that can be one: a timestamp, or else a date."""
+    """The column that must be the event time: the only timestamp, or if there is none, the only date."""
     for kind in _TIMES:
         found = [name for name, each in schema.items() if each.name is kind]
         if len(found) == 1:
@@ -332,3 +333,9 @@ def _lateness(options: StatementOptions, *, needs_time: bool) -> int | None:
             "lateness needs rows in the order of event time: expected a time window, two inputs, or `time`"
         )
     return found
+
+
+def warn_of_notes(*queries: Query) -> None:
+    """Warn of the queries' notes; the warnings point at the user's call."""
+    for note in dict.fromkeys(note for query in queries for note in query.notes):
+        warnings.warn(note, stacklevel=3)

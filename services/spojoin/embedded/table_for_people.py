@@ -1,4 +1,4 @@
-"""Results as a table for people: the first rows, and how many there are."""
+"""Results as a table for people: the first rows, and the number of rows."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from spojoin.embedded.cell_text import csv_values, plain
-from spojoin.embedded.table_writer import TableWriter
+from spojoin.embedded.outputs import TableWriter
 
 #: Rows shown.
 SHOWN_ROWS = 40
-#: Characters that a terminal obeys.
+#: Control characters, which a terminal would obey.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 class TableForPeople(TableWriter):
-    """The first SHOWN_ROWS rows in a table, as they come, and at the end the number of rows.
+    """Writes the first SHOWN_ROWS rows as a table while they come, and at the end the number of rows.
 
-    The columns are as wide as the first rows ask for; what is longer goes on in the next line.
+    The columns are as wide as the first rows need; longer cells continue in the next line.
     """
 
     def __init__(self, sink: pa.NativeFile, schema: pa.Schema, *, width: int | None = None) -> None:
@@ -39,7 +39,7 @@ class TableForPeople(TableWriter):
         self._widths: list[int] | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write what is shown of it, and count the rest."""
+        """Write the batch's rows that are to be shown, and count the others."""
         first = batch.slice(0, max(SHOWN_ROWS - self.rows, 0))
         if first.num_rows:
             self._show(first)
@@ -71,7 +71,7 @@ class TableForPeople(TableWriter):
 
 
 def first_rows_text(table: pa.Table, shown: int) -> str:
-    """The first rows of a table in lines, and whether there are more."""
+    """The first rows of a table as text, with a line that says if there are more."""
     first = table.slice(0, shown).combine_chunks()
     cells = [_texts(_one(column)) for column in first.columns]
     text = table_text(table.schema, cells, _widths(table.column_names, cells, shutil.get_terminal_size().columns))
@@ -95,7 +95,7 @@ def table_text(
 
 
 def _widths(names: Sequence[str], cells: Sequence[Sequence[str | None]], most: int) -> list[int]:
-    """The characters of each column: what its cells take, the widest ones less where a line has no room."""
+    """The width of each column in characters: its cells' width, with the widest columns cut if a line has no room."""
     shown = [
         [name, *("NULL" if cell is None else cell for cell in column)]
         for name, column in zip(names, cells, strict=True)
@@ -112,14 +112,14 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _texts(column: pa.Array) -> list[str | None]:
-    """Cells as CSV writes them, but text as it is."""
+    """Cells as CSV writes them, but text unchanged."""
     text = plain(column)
     cells: list[str | None] = (text if pa.types.is_string(text.type) else csv_values(text)).to_pylist()
     return cells
 
 
 def _shown(text: str) -> str:
-    """Text as a terminal may show it: control characters by their escapes."""
+    """Text that is safe for a terminal: control characters are escaped."""
     return escape(_CONTROL.sub(_escaped, text))
 
 

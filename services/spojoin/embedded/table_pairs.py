@@ -1,7 +1,7 @@
-"""The pairs of a stream's and a table's rows whose codes fulfil all conditions, found by DuckDB.
+"""Finds the pairs of stream and table rows whose codes fulfil all conditions, with DuckDB.
 
-It joins by hash where there is an equality, else by the inequality join of Khayyat et al. ("Lightning Fast and Space
-Efficient Inequality Joins", PVLDB 8, 2015).
+DuckDB uses a hash join if there is an equality, otherwise the inequality join of Khayyat et al. ("Lightning Fast and
+Space Efficient Inequality Joins", PVLDB 8, 2015).
 """
 
 from __future__ import annotations
@@ -12,31 +12,30 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from spojoin.arrays import I64
 from spojoin.embedded.duckdb_rows import record_batches, spilling_connection
-from spojoin.embedded.numbered_rows import SIGNS
 from spojoin.errors import BadData
 from spojoin.expressions.engine import heeding_signals, sentence
-from spojoin.model import Direction, JoinKind, Op
+from spojoin.model import OPERATORS, Direction, JoinKind, Op
 from spojoin.roles.sink.pairs import NO_ROW
-from spojoin.wire.records import I64
 
-#: Tables of two sides whose product is at most this are joined without asking how many partners there are.
+#: If the product of both sides' numbers of rows is at most this, they are joined without estimating the partners.
 SMALL = 1 << 24
-#: The most rows that a row may be compared with, and the most partners, in the mean: DuckDB compares rows with equal
+#: The most rows that a row may be compared with, and the most partners, on average: DuckDB compares rows with equal
 #: keys one by one, and sorts all pairs before it gives the first.
 COMPARED_MAX, PARTNERS_MAX = 64, 16
-#: How many rows tell the mean, few before many: with many partners even these take long.
+#: How many rows are sampled for the average, first few, then many: with many partners, even a sample takes long.
 SAMPLES = (64, 4_096)
-#: Rows of a table, without an equality, that stand for all.
+#: How many rows of a table are sampled if there is no equality.
 SAMPLED_ROWS = 1 << 16
 
 
 class TablePairs:
-    """Finds pairs with the rows of a table, as `NumberedRows.coded` gives them. threads: how many DuckDB may use."""
+    """Finds pairs with a table's rows, given by `NumberedRows.coded`. threads: how many threads DuckDB may use."""
 
     def __init__(self, direction: Direction, table: pa.Table, threads: int) -> None:
         self._conditions = " AND ".join(
-            f"r.k{each.target_slot} {SIGNS[each.op]} l.k{each.probe_slot}" for each in direction.predicates
+            f"r.k{each.target_slot} {OPERATORS[each.op].sign} l.k{each.probe_slot}" for each in direction.predicates
         )
         self._equal = [(each.probe_slot, each.target_slot) for each in direction.predicates if each.op is Op.EQ]
         self._rows = table.num_rows
@@ -46,13 +45,13 @@ class TablePairs:
         self._connection.register("sampled", self._sampled)
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Release the table."""
         self._connection.close()
 
     def of(self, left: pa.Table, join: JoinKind) -> Iterator[tuple[I64, I64]]:
-        """The numbers of left and right rows of all pairs, in their order; NO_ROW where a left one has no partner."""
+        """The numbers of left and right rows of all pairs, in order; NO_ROW for the partner of a row without one."""
         self._connection.register("l", left)
-        # Two numbers of 32 bits in one: DuckDB sorts them in two thirds of the time.
+        # Two numbers of 32 bits are packed into one, which DuckDB sorts in two thirds of the time.
         pair = f"l.n << 32 | coalesce(r.n - {NO_ROW}, 0)"
         sql = f"SELECT {pair} AS pair FROM l {join.value} JOIN r ON {self._conditions} ORDER BY pair"
         try:
@@ -64,7 +63,7 @@ class TablePairs:
             raise BadData(f"the join with the table can't be made: {why}") from error
 
     def are_few(self, left: pa.Table) -> bool:
-        """Whether left rows are compared with few rows of the table, and find few, as far as some of them tell."""
+        """Whether left rows are compared with few rows of the table and find few partners; estimated from a sample."""
         if left.num_rows * self._rows <= SMALL:
             return True
         return all(self._are_few_of(left.take(_spread(left.num_rows, count))) for count in SAMPLES)
@@ -77,7 +76,7 @@ class TablePairs:
         return bool(found * self._rows <= PARTNERS_MAX * sample.num_rows * self._sampled.num_rows)
 
     def _compared(self) -> int:
-        """How many pairs of the sample's and the table's rows have equal keys."""
+        """The number of pairs of sampled rows and table rows with equal keys."""
         of_probe, of_table = (
             _rows_by_key(*side) for side in zip(("probes", "r"), zip(*self._equal, strict=True), strict=True)
         )
@@ -98,5 +97,5 @@ def _rows_by_key(name: str, slots: Sequence[int]) -> str:
 
 
 def _spread(rows: int, count: int) -> pa.Array:
-    """The numbers of `count` rows of so many, evenly spread."""
+    """The numbers of `count` rows, evenly spread among `rows` rows."""
     return pa.array(np.linspace(0, rows - 1, min(rows, count)).astype(np.int64))

@@ -1,4 +1,4 @@
-"""Compiles the kernels once, after installation, so that no service or command has to at its start.
+"""Compiles the kernels once, after installation, so that services and commands needn't compile them when they start.
 
 Tiny joins of all shapes reach every kernel. Arrays decoded from messages are read-only, which is another type to the
 compiler, so each join runs twice: by reference, and through the wire format; at once, or in turn as a program.
@@ -7,8 +7,10 @@ compiler, so each join runs twice: by reference, and through the wire format; at
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
 from multiprocessing import get_context
 
 import numpy as np
@@ -16,15 +18,16 @@ import pyarrow as pa
 
 from spojoin.embedded.engine import Engine
 from spojoin.kernels.common_slice import count_common, sum_common
-from spojoin.model import DEFAULT_LAYOUT, Query
-from spojoin.published.layouts.catalog import LAYOUTS
+from spojoin.model import Query
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import UNLIMITED, RouterConfig
-from spojoin.roles.router.parse import positions_as_keys
+from spojoin.roles.router.reading.parsing import positions_as_keys
 from spojoin.wire.codec import decode, encode
 
-#: Enough batches for merged nodes of several levels, too large for scans, and their split.
+#: Rows of a join: enough for nodes merged at several levels and split, which are too large to be scanned.
 TUPLES = 4_000
+#: How many processes may compile at the same time.
+PROCESSES = 8
 WINDOW, SLIDES = 2_400, (1_200, 1)
 KEYED = ("l.a < r.a", "l.b >= r.b", "l.c = r.c")
 CONDITIONS = (
@@ -34,8 +37,8 @@ CONDITIONS = (
     KEYED,
     ("l.a < r.a", "l.b >= r.b", "l.c != r.c", "ABS(l.a - r.b) <= 3"),
 )
-#: The select lists, clauses and moments of statements with one answer a left row: sums of whole numbers and of others,
-#: partners that are chosen, and such as are listed.
+#: The select lists, clauses and moments of statements with one answer per left row: sums of integers and of other
+#: numbers, chosen partners, and listed partners.
 ANSWERS = (
     ("SUM(r.b) AS x, SUM(CAST(r.a AS BIGINT)) AS y", "GROUP BY l", "CLOSE"),
     ("SUM(CAST(r.b AS BIGINT)) AS x, MAX(r.b) AS y, ARG_MIN(r.c, r.a) AS z", "GROUP BY l", "ARRIVAL"),
@@ -73,11 +76,6 @@ def queries() -> Iterator[Query]:
     for (select, clauses, emit), condition in itertools.product(ANSWERS, CONDITIONS):
         where = {"condition": " AND ".join(condition), "slide": SLIDES[0], "window": WINDOW}
         yield parse_query(_ANSWER.format(select=select, clauses=clauses, emit=emit, **where))
-    # Services run other layouts, too, by a scan or, where there is an equality, by a hash table.
-    layouts = [about for about in LAYOUTS.values() if about.is_served and about.name != DEFAULT_LAYOUT]
-    for condition, output, layout in itertools.product(CONDITIONS[1:4], ("count", "pairs"), layouts):
-        if condition is KEYED or not layout.needs_key:
-            yield _query(condition, SLIDES[0], output, True, f"layout: {layout.name}")
 
 
 def _query(condition: Sequence[str], slide: int, output: str, is_self: bool, more: str) -> Query:
@@ -94,29 +92,42 @@ def _query(condition: Sequence[str], slide: int, output: str, is_self: bool, mor
     )
 
 
-def warm_up() -> None:
-    """Run all joins, by reference and through the wire format at once."""
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        list(pool.map(run_all, (False, True)))
+def warm_up(show: Callable[[int, int], None] = lambda done, of: None) -> None:
+    """Run all joins, by reference and through the wire format, on all cores; `show` gets the number of joins so far.
+
+    Processes by reference begin at the front, the others at the back, so that few kernels are compiled twice. More than
+    PROCESSES would compile many twice.
+    """
+    count = len(_queries())
+    turns = [(at, through_wire) for i in range(count) for at, through_wire in ((i, False), (count - 1 - i, True))]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with ProcessPoolExecutor(min(PROCESSES, max(2, cores)), get_context("spawn"), _run_others) as pool:
+        runs = [pool.submit(_run_one, *turn) for turn in turns]
+        for done, run in enumerate(as_completed(runs), 1):
+            run.result()
+            show(done, len(runs))
 
 
 def run_all(through_wire: bool) -> int:
-    """Run all joins; returns how many matches they found.
+    """Run all joins in order, those through the wire format in reverse; returns how many matches they found."""
+    _run_others()
+    in_order = range(len(_queries()))
+    return sum(_run_one(at, through_wire) for at in (reversed(in_order) if through_wire else in_order))
 
-    Those through the wire format in reverse: what both need has then been compiled by the one that came to it first.
-    """
-    rng = np.random.default_rng(0)
-    batch = pa.record_batch(
-        {name: rng.integers(0, 50, TUPLES).astype(float) for name in "abc"} | {"t": np.arange(TUPLES)}
-    )
+
+@cache
+def _queries() -> tuple[Query, ...]:
+    return tuple(queries())
+
+
+def _run_others() -> None:
+    """Run the kernels that no join of this size reaches."""
     positions_as_keys(0, np.arange(2), np.arange(2), np.array([False, True]))
     _count_common()
-    in_order = list(queries())
-    return sum(_run(query, batch, through_wire) for query in (reversed(in_order) if through_wire else in_order))
 
 
 def _count_common() -> None:
-    """What pays only in larger frames, of a process's own arrays and of those that came in a message."""
+    """Run the kernels that are used only for larger frames, with a process's own arrays and with decoded ones."""
     for is_writable in (True, False):
         one = np.zeros(1, np.uint16)
         one.setflags(write=is_writable)
@@ -124,7 +135,12 @@ def _count_common() -> None:
         sum_common((one, one), (one, one), (one, one), 0, 1, np.ones((1, 1), np.int64))
 
 
-def _run(query: Query, batch: pa.RecordBatch, through_wire: bool) -> int:
+def _run_one(at: int, through_wire: bool) -> int:
+    """Run one of the joins on random rows; returns how many matches it found."""
+    query, rng = _queries()[at], np.random.default_rng(0)
+    batch = pa.record_batch(
+        {name: rng.integers(0, 50, TUPLES).astype(float) for name in "abc"} | {"t": np.arange(TUPLES)}
+    )
     config = RouterConfig("warm-up", workers=2, frame_tuples=512, batch_tuples=250, credits_frames=UNLIMITED)
     engine = Engine(query, config, transport=(lambda record: decode(encode(record))) if through_wire else None)
     for stream in range(len(query.inputs)):
@@ -136,6 +152,6 @@ def _run(query: Query, batch: pa.RecordBatch, through_wire: bool) -> int:
 
 
 if __name__ == "__main__":
-    # One after the other: of two at once either may come first to a kernel, and an image has other files each time.
+    # Not at the same time: if either could reach a kernel first, each build of an image would have different files.
     for is_through_wire in (False, True):
         run_all(is_through_wire)

@@ -1,10 +1,11 @@
-"""Result, reject and report files: written piece by piece, in a format by option or by the file's extension."""
+"""Writes result, reject and report files piece by piece; an option or the file's extension gives the format."""
 
 from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spojoin.embedded.cell_text import csv_strings, csv_values, json_values
+from spojoin.embedded.file_paths import NamedFile, check_outputs
 from spojoin.embedded.formats import ResultFormat, compression_of, format_of, is_stream, real_path
-from spojoin.embedded.table_writer import TableWriter
+from spojoin.embedded.outputs import Outputs, TableWriter
 from spojoin.errors import ConfigurationError
 from spojoin.expressions.types import select_schema
 from spojoin.model import Output, Query
 
-#: Rows of one Parquet row group: enough for its encodings to pay, and 40 MB of pairs in memory.
+#: Rows of one Parquet row group: enough to encode well, and at most 40 MB of pairs in memory.
 ROW_GROUP_ROWS = 1 << 20
 
-#: Rows turned to text at once: keeps the text of a slice far below the 2 GiB that Arrow strings can address.
+#: Rows turned into text at once: their text stays far below the 2 GiB that Arrow strings can address.
 TEXT_ROWS = 1 << 16
 
-#: A stream's name, stored once a batch.
+#: The type of stream names: each name is stored once per batch.
 STREAM_NAME = pa.dictionary(pa.int8(), pa.string())
 
-# The stubs of pyarrow don't know that arrays and scalars may be mixed.
+# pyarrow's type stubs don't allow mixing arrays and scalars.
 _join: Any = pc.binary_join_element_wise
 
 
@@ -58,7 +60,7 @@ def open_writer(
 
 
 def packed(path: Path, sink: pa.NativeFile) -> pa.NativeFile:
-    """What takes the text of `path`: the sink of its bytes, or a compressor before it that closes it."""
+    """A sink for the text of `path`: the sink of its bytes, or a compressor that writes to this sink and closes it."""
     codec = compression_of(path)
     return sink if codec is None else pa.CompressedOutputStream(sink, codec)
 
@@ -66,13 +68,13 @@ def packed(path: Path, sink: pa.NativeFile) -> pa.NativeFile:
 def result_schema(query: Query, key_types: Sequence[pa.DataType]) -> pa.Schema:
     """Columns of a query's results; `key_types` are the types of the streams' keys, in stream order."""
     int64 = pa.int64()
-    if query.output is Output.PAIRS:
+    if query.results.output is Output.PAIRS:
         left, right = key_types[0], key_types[-1]
         columns = {"probe_seq": int64, "left_seq": int64, "right_seq": int64, "left_key": left, "right_key": right}
-        columns |= {} if query.limit is None else {"cut": pa.bool_()}
-    elif query.output is Output.ROWS:
-        return select_schema(query.select)
-    elif query.output is Output.BITMAP:
+        columns |= {} if query.results.limit is None else {"cut": pa.bool_()}
+    elif query.results.output is Output.ROWS:
+        return select_schema(query.results.select)
+    elif query.results.output is Output.BITMAP:
         columns = {"seq": int64, "as_left": pa.binary(), "as_right": pa.binary()}
     else:
         columns = {"seq": int64, "stream": STREAM_NAME, "key": common_key_type(key_types), "matches": int64}
@@ -81,7 +83,7 @@ def result_schema(query: Query, key_types: Sequence[pa.DataType]) -> pa.Schema:
 
 
 def common_key_type(key_types: Sequence[pa.DataType]) -> pa.DataType:
-    """The one type that holds the keys of all streams: int64 where all are, else text."""
+    """The type that holds the keys of all streams: int64 if all keys are, otherwise text."""
     return pa.int64() if all(pa.types.is_int64(t) for t in key_types) else pa.string()
 
 
@@ -113,7 +115,6 @@ class LinesWriter(TableWriter):
         self.rows += batch.num_rows
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def abandon(self, error: BaseException) -> None:
@@ -123,7 +124,7 @@ class LinesWriter(TableWriter):
 
 
 class JsonLinesWriter(LinesWriter):
-    """One JSON object a line; see `json_values` for what stands for what."""
+    """One JSON object a line; see `json_values` for the form of values."""
 
     def lines(self, batch: pa.RecordBatch) -> pa.Buffer:
         """The text of at most TEXT_ROWS rows."""
@@ -131,7 +132,7 @@ class JsonLinesWriter(LinesWriter):
 
 
 class CsvWriter(LinesWriter):
-    """CSV with a header line; see `csv_values` for what stands for what. NULL is an empty cell."""
+    """CSV with a header line; see `csv_values` for the form of values. NULL is an empty cell."""
 
     def __init__(self, sink: pa.NativeFile, schema: pa.Schema) -> None:
         super().__init__(sink, schema)
@@ -146,7 +147,7 @@ class CsvWriter(LinesWriter):
 def csv_lines(batch: pa.RecordBatch) -> pa.Buffer:
     """The batch's rows as CSV lines, built column by column; at most TEXT_ROWS rows of moderate width.
 
-    NULL in the only column is empty text, since a line of nothing is no row.
+    NULL in the only column is written as quoted empty text, since an empty line is not a row.
     """
     pieces: list[pa.Array[Any] | pa.StringScalar] = []
     for column in batch.columns:
@@ -167,16 +168,21 @@ def json_lines(batch: pa.RecordBatch) -> pa.Buffer:
 
 
 def _text_of(lines: pa.StringArray) -> pa.Buffer:
-    """The bytes of a string array that starts at its buffer's first byte, all strings in a row, without a copy."""
+    """The bytes of all strings in a row, without a copy; the array must start at its buffer's first byte."""
     return lines.buffers()[2] or pa.py_buffer(b"")
 
 
 class ArrowWriter(TableWriter):
-    """An Arrow IPC file, or a stream of its messages; columns of dictionaries as their values."""
+    """An Arrow IPC file or stream; columns of dictionaries are written as plain values."""
 
     def __init__(self, sink: pa.NativeFile, schema: pa.Schema, *, is_stream: bool) -> None:
         self.rows = 0
-        self._schema = pa.schema([field.with_type(_value_type(field.type)) for field in schema])
+        self._schema = pa.schema(
+            [
+                field.with_type(field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
+                for field in schema
+            ]
+        )
         self._sink = sink
         self._file = (pa.ipc.new_stream if is_stream else pa.ipc.new_file)(sink, self._schema)
 
@@ -197,15 +203,11 @@ class ArrowWriter(TableWriter):
             self._file.close()
 
 
-def _value_type(arrow: pa.DataType) -> pa.DataType:
-    return arrow.value_type if pa.types.is_dictionary(arrow) else arrow
-
-
 class ParquetWriter(TableWriter):
     """Row groups of ROW_GROUP_ROWS rows.
 
-    Sequence numbers ascend or repeat, so the delta encoding shrinks them to about a byte and is faster than both a
-    dictionary and plain values with a compressor; text keeps its dictionary.
+    Sequence numbers ascend or repeat: delta encoding shrinks each to about a byte, and is faster than a dictionary
+    or compressed plain values. Text keeps its dictionary.
     """
 
     def __init__(self, sink: pa.NativeFile, schema: pa.Schema) -> None:
@@ -251,3 +253,19 @@ class ParquetWriter(TableWriter):
         if self._held_rows:
             self._file.write_table(pa.Table.from_batches(self._held, self._schema), row_group_size=ROW_GROUP_ROWS)
         self._held, self._held_rows = [], 0
+
+
+@contextmanager
+def open_output(path: Path, schema: pa.Schema, chosen: ResultFormat | None = None) -> Iterator[TableWriter]:
+    """A writer for standard output (`-`), or for a file that appears at the end of the block, whole or not at all.
+
+    chosen: the format; None means the extension's, or without one, a table for people on a terminal, JSON lines in a
+    pipe.
+
+    Raises ConfigurationError if the format is unknown or nothing can be written there.
+    """
+    format_of(path, chosen)
+    file = NamedFile("", real_path(path))
+    check_outputs([file])
+    with Outputs() as outputs, open_writer(path, schema, outputs.open(file), chosen) as writer:
+        yield writer

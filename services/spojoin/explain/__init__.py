@@ -1,1 +1,1 @@
-"""EXPLAIN: how a query will be run, what each service will hold, and how selective the conditions of a sample are."""
+"""EXPLAIN: a query's plan, what each service will hold, and how selective the conditions are on a sample."""

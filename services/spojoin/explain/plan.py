@@ -1,4 +1,4 @@
-"""EXPLAIN: how a query will be run, as data and as tables."""
+"""EXPLAIN: the plan of a query, as data and as tables."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from spojoin.evaluation.choices import stand_in
 from spojoin.explain.footprint import (
+    TEXT_MEAN_BYTES,
+    PayloadColumn,
     ServiceState,
     SetupSizes,
     expected_state,
     held_bytes,
     indexed_bytes,
     is_cut_short,
+    payload_columns,
     version_bytes,
     window_tuples,
 )
-from spojoin.explain.held_rows import TEXT_MEAN_BYTES, PayloadColumn, payload_columns
 from spojoin.explain.selectivity import Selectivity, measure
 from spojoin.explain.topic_bytes import TopicBytes, topic_bytes
 from spojoin.index.composite import keyed_search, searches_by_key
-from spojoin.model import Direction, Domain, EmitOn, Order, Query, Stream, Window
+from spojoin.model import Direction, Domain, EmitOn, Order, Query, Stream
 from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, partitions, source_topic, topic_name
-from spojoin.published.door import explained
+from spojoin.search_plan import SearchPlan
 from spojoin.suggest import span
+from spojoin.windows import Window
 
 _DOMAINS = {Domain.FLOAT: "double", Domain.INTEGER: "int64", Domain.ASSIGNED: "numbers of values"}
 
@@ -36,7 +40,7 @@ _DOMAINS = {Domain.FLOAT: "double", Domain.INTEGER: "int64", Domain.ASSIGNED: "n
 class ConditionPlan:
     """A condition as written, and where it is evaluated.
 
-    compared: how, for those of the index; selectivity: of the pairs, or of a filter's rows, where it is measured
+    compared: how an index compares it; selectivity: the fraction of pairs, or of a filter's rows, if it is measured
     """
 
     text: str
@@ -47,9 +51,9 @@ class ConditionPlan:
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """What a row of a stream's window takes, in bytes: in the index, and as what results name it by.
+    """The bytes that a row of a stream's window takes: in the index, and `held` for results.
 
-    payload: the columns that travel with it, which are part of `held`
+    payload: the columns that travel with the row, which are part of `held`
     """
 
     stream: str
@@ -60,7 +64,7 @@ class RowPlan:
 
 @dataclass(frozen=True, slots=True)
 class KeyPlan:
-    """A key column: which slot of which stream, what it is computed from, and how its order is encoded."""
+    """A key column: its stream and slot, its expression, and how its order is encoded."""
 
     stream: str
     slot: int
@@ -81,9 +85,9 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """An internal or input topic, the services at its ends, and what it takes of rows, where they decide it.
+    """An internal or input topic, the services at its ends, and its bytes per row, if its size depends on rows.
 
-    full, single: in full frames, and in frames of one row
+    full, single: the bytes with full frames, and with frames of one row
     """
 
     name: str
@@ -98,8 +102,8 @@ class TopicPlan:
 class QueryPlan:
     """Everything that EXPLAIN shows; `selectivity` only with samples.
 
-    conditions: each, and where it is evaluated; rows: what a row of each stream's window takes
-    batch_tuples: delta; batches: of a full window; matches_per_probe: expected, from the sample
+    conditions: the conditions, and where they are evaluated; rows: what a row of each stream's window takes
+    batch_tuples: delta; batches: those of a full window; matches_per_probe: as expected from the sample
     """
 
     query: Query
@@ -119,7 +123,7 @@ class QueryPlan:
 def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: SetupSizes | None = None) -> QueryPlan:
     """The plan of a query; `samples`, a table for each stream, add measured selectivities.
 
-    Raises ConfigurationError or BadData where a sample doesn't fit the query.
+    Raises ConfigurationError or BadData if a sample doesn't fit the query.
     """
     sizes = sizes or SetupSizes()
     delta = batch_tuples(query.window, sizes)
@@ -142,7 +146,7 @@ def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: 
 
 
 def _conditions(query: Query, measured: Selectivity | None) -> Iterator[ConditionPlan]:
-    """Filters first, as they are evaluated first, then the index, then what filters the pairs that it finds."""
+    """The conditions in the order of evaluation: filters, index conditions, then residual conditions."""
     for side, stream in enumerate((query.streams[0], query.streams[-1])):
         if stream.filter is not None:
             where = f"filter of the {('left', 'right')[side]} side: other rows take no number"
@@ -150,12 +154,12 @@ def _conditions(query: Query, measured: Selectivity | None) -> Iterator[Conditio
     each = measured.each if measured else [None] * len(query.predicates)
     for predicate, fraction in zip(query.predicates, each, strict=True):
         yield ConditionPlan(predicate.text, "index", _DOMAINS[predicate.domain], fraction)
-    for text in query.interval.held if query.interval else ():
+    for text in query.window.expressed:
         yield ConditionPlan(text, "held by the windows: evaluated by no service")
     for residual in query.residuals:
         yield ConditionPlan(residual.text, "residual: pairs are listed and filtered")
-    if query.where is not None:
-        yield ConditionPlan(query.where.text, "of the nearest row, once it is chosen")
+    if query.answers.where is not None:
+        yield ConditionPlan(query.answers.where.text, "of the nearest row, once it is chosen")
 
 
 def _rows(query: Query, sizes: SetupSizes, samples: Mapping[str, pa.Table]) -> tuple[RowPlan, ...]:
@@ -172,18 +176,7 @@ def _rows(query: Query, sizes: SetupSizes, samples: Mapping[str, pa.Table]) -> t
 
 def batch_tuples(window: Window, sizes: SetupSizes) -> int:
     """Delta: a batch is sealed at this size, and at the end of a slide that is larger than it."""
-    return min(sizes.batch_tuples, window.length) if not window.is_time else sizes.batch_tuples
-
-
-def size_text(value: int, is_time: bool) -> str:
-    """A window size as a query writes it."""
-    if not is_time:
-        return f"{value:,} tuples" if value != 1 else "1 tuple"
-    return span(value)
-
-
-def _bare_size(value: int, is_time: bool) -> str:
-    return size_text(value, True) if is_time else str(value)
+    return min(sizes.batch_tuples, window.rows or sizes.batch_tuples)
 
 
 def _keys(query: Query) -> list[KeyPlan]:
@@ -203,7 +196,7 @@ def _encoding(domain: Domain, scale: int) -> str:
 
 
 def _index(query: Query, direction: Direction) -> IndexPlan:
-    count = query.intervals(direction)
+    count = SearchPlan(query).interval_count(direction)
     return IndexPlan(
         query.streams[direction.probe].name,
         query.streams[direction.target].name,
@@ -214,17 +207,19 @@ def _index(query: Query, direction: Direction) -> IndexPlan:
 
 
 def _beside(query: Query) -> str:
-    """What is made of matches in the index besides their number."""
-    sums = sum(measure.is_summed for measure in query.measures)
+    """What the index computes from matches besides their number."""
+    plan = SearchPlan(query)
+    sums = sum(measure.is_summed for measure in plan.measures)
     found = [f"sums of {sums} {'value' if sums == 1 else 'values'}"] if sums else []
-    if query.choices:
-        each, orders = f"the first {query.chosen_count}" if query.chosen_count > 1 else "the first", len(query.choices)
+    if plan.choices:
+        each = f"the first {plan.chosen_count}" if plan.chosen_count > 1 else "the first"
+        orders = len(plan.choices)
         found.append(f"{each} in {orders} {'order' if orders == 1 else 'orders'} of values")
     return "".join(f"; {each}" for each in found)
 
 
 def _structure(intervals: int, query: Query, direction: Direction) -> str:
-    lists = query.lists(direction)
+    lists = SearchPlan(query).lists_matches(direction)
     if is_cut_short(query, direction):
         return "sorted ranks and prefix bitmaps in arrival order"
     if searches_by_key(direction):
@@ -248,23 +243,24 @@ def _few(intervals: int, *, lists: bool) -> str:
 def _window_rules(query: Query, sizes: SetupSizes) -> tuple[str, ...]:
     if query.has_table:
         return (*_table_rules(query, sizes), *_nearest_rules(query))
-    constant = _is_constant(query.window, sizes)
+    constant = query.window.has_slides_of(sizes.batch_tuples)
     bound = "the bound is constant in a frame" if constant else "the bound is a column of the frame"
-    rules = (*(_interval_rules(query) if query.interval else (_slide_rule(query.window),)), bound)
+    rules = (*query.window.rules([stream.name for stream in query.streams]), bound)
     rules = (*rules, *_self_rules(query), *_nearest_rules(query))
-    if query.emit is not EmitOn.CLOSE:
+    if query.answers.emit is not EmitOn.CLOSE:
         return rules
     return (*rules, *(_closing_rule(query, number) for number, stream in enumerate(query.streams) if stream.asks))
 
 
 def _nearest_rules(query: Query) -> Iterator[str]:
-    if query.best is None or not query.best.nearest:
+    best = query.answers.best
+    if best is None or not best.nearest:
         return
-    key, number = query.best.order
+    key, number = best.order
     which = "greatest" if key.is_descending else "least"
     ties = "last" if number.is_descending else "first"
     by = f"by the {which} {key.expression.text}, of equal ones the {ties}"
-    yield f"{query.best.nearest} says which row is nearest: {by}"
+    yield f"{best.nearest} says which row is nearest: {by}"
 
 
 def _self_rules(query: Query) -> Iterator[str]:
@@ -273,7 +269,7 @@ def _self_rules(query: Query) -> Iterator[str]:
 
 
 def _table_rules(query: Query, sizes: SetupSizes) -> tuple[str, ...]:
-    """What a left row is answered about, and what a version of the table costs."""
+    """Sentences on how left rows are answered about the table, and on the cost of a version."""
     left, table, rows = query.streams[0].name, query.streams[-1].name, window_tuples(query, sizes)
     return (
         f"a row of {left} answers once, as it comes, about all rows of the table {table}",
@@ -283,54 +279,23 @@ def _table_rules(query: Query, sizes: SetupSizes) -> tuple[str, ...]:
 
 
 def _closing_rule(query: Query, number: int) -> str:
-    """When a row of a side answers, and what is held for it."""
+    """A sentence on when a side's row is answered, and what is held for it."""
     side, other = ("left", "right") if number == 0 else ("right", "left")
-    window, name = query.window_over(number), query.streams[number].name
-    length = size_text(window.length, window.is_time)
-    when = f"event time has advanced by {length}" if window.is_time else f"about {length} have come behind it"
-    if window.is_time and not window.length:
-        when = "event time has passed it"
+    when, name = query.window_over(number).passing, query.streams[number].name
     alone = " if no left row is its partner" if number else ""
-    held = "two windows of"
-    if query.interval is not None:
-        reach = window.length + query.window_over(1 - number).length
-        held = f"{size_text(reach, True)} of event time of" if reach else "none of the"
+    held = query.window.held_by_open
     return f"a {side} row, of {name}, answers once {when}{alone}; until then {held} {other} rows are held"
 
 
-def _slide_rule(window: Window) -> str:
-    length, slide = (_bare_size(size, window.is_time) for size in (window.length, window.slide))
-    coordinate = "event time >=" if window.is_time else "index in the stream >="
-    here = "event time of the probe" if window.is_time else "tuples of the stream before the probe"
-    return f"a probe sees earlier tuples with {coordinate} ceil(c / {slide}) * {slide} - {length}, c: {here}"
-
-
-def _interval_rules(query: Query) -> Iterator[str]:
-    """What an interval join means and keeps, and which predicates its windows express."""
-    interval = query.interval
-    assert interval is not None, "only an interval join has these rules"
-    ends = " to ".join(size_text(end, True) for end in (interval.lower_us, interval.upper_us))
-    yield f"interval join: the right side's event time minus the left's is {ends}, ends included"
-    for stream in range(len(query.streams)):
-        length = size_text(query.window_over(stream).length, True)
-        yield f"a tuple of {query.streams[stream].name} is kept until event time has advanced by {length}"
-    if interval.held:
-        yield f"held by the windows, evaluated by no service: {' AND '.join(interval.held)}"
-
-
 def _waiting_rules(query: Query) -> Iterator[str]:
-    """For which inputs event time waits, and until when."""
-    if query.order is not Order.EVENT_TIME:
+    """Sentences on the inputs for which event time waits, and for how long."""
+    if query.order.by is not Order.EVENT_TIME:
         return
-    if query.idle_timeout_us is None:
+    if query.order.idle_timeout_us is None:
         yield "event time waits for every input: for a row or a heartbeat of each partition (no idle_timeout)"
     else:
-        silence = span(query.idle_timeout_us)
+        silence = span(query.order.idle_timeout_us)
         yield f"event time waits for every input, but not for one without records for {silence} (idle_timeout)"
-
-
-def _is_constant(window: Window, sizes: SetupSizes) -> bool:
-    return not window.is_time and window.slide >= sizes.batch_tuples
 
 
 def _topics(query: Query, sizes: SetupSizes) -> tuple[TopicPlan, ...]:
@@ -358,18 +323,18 @@ def _topic(query: Query, topic: Topic, sizes: SetupSizes) -> TopicPlan:
 
 
 def render(plan: QueryPlan, console: Console, *, is_served: bool = True) -> None:
-    """Print a plan as tables; of services and topics only where there are any."""
+    """Print a plan as tables; services and topics only if there are any."""
     query, window = plan.query, plan.query.window
-    length, slide = (size_text(size, window.is_time) for size in (window.length, window.slide))
+    length, slide = (window.size(size) for size in (window.length, window.slide))
     kind = "self join" if query.is_of_one_input else "join"
     console.print(f"[bold]{query.name}[/]: {kind} of {' and '.join(s.name for s in query.inputs)}", highlight=False)
     size = f"the whole table {query.streams[-1].name}" if query.has_table else f"{length}, slide {slide}"
-    console.print(f"window {size}; order {query.order}; output {query.output}", highlight=False)
+    console.print(f"window {size}; order {query.order.by}; output {query.results.output}", highlight=False)
     own = plan.window_rules[:1] if query.has_table else plan.window_rules
     for rule in (*plan.window_rules, *_waiting_rules(query)) if is_served else own:
         console.print(f"  {escape(rule)}", highlight=False)
-    if other := explained(query):
-        console.print(other, highlight=False)
+    if (other := stand_in(query)) is not None:
+        console.print(other.explained(query), highlight=False)
     whole = "such a table" if query.has_table else "a window"
     if is_served:
         batches = f"batches of up to {plan.batch_tuples:,} tuples, about {plan.batches:,} in {whole}"
@@ -399,7 +364,7 @@ def _condition_table(plan: QueryPlan) -> Table:
 
 
 def _row_table(plan: QueryPlan) -> Table:
-    """Bytes a row of window; texts whose length isn't known are said to be assumed."""
+    """The bytes per row of a window; it says which lengths of texts are assumed."""
     right = ("in the index", "beside it", "of it payload")
     table = _table("Bytes a row of window", "stream", *right, "payload", right=right)
     for row in plan.rows:

@@ -1,4 +1,4 @@
-"""The fraction of a sample's pairs that satisfy each predicate, and all of them."""
+"""The fraction of a sample's pairs that satisfy each predicate, and all predicates."""
 
 from __future__ import annotations
 
@@ -9,25 +9,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spojoin.columns.extract import extract
+from spojoin.columns.stream_columns import arrow_schema, assigned_slots
 from spojoin.errors import ConfigurationError
 from spojoin.kernels.codes import unfold_doubles
-from spojoin.model import Domain, Op, Predicate, Query, Stream
-from spojoin.query.extract import extract
-from spojoin.query.payload import assigned_slots
-from spojoin.query.schema import arrow_schema
+from spojoin.model import OPERATORS, Domain, Op, Predicate, Query, Stream
 from spojoin.suggest import unknown
 
 ROWS_MAX = 2_000  # 4 million pairs: a selectivity of 0.1 % comes out within about 2 % of itself
 _SEED = 20_250_325
-
-_COMPARE: dict[Op, np.ufunc] = {
-    Op.LT: np.less,
-    Op.LE: np.less_equal,
-    Op.GT: np.greater,
-    Op.GE: np.greater_equal,
-    Op.EQ: np.equal,
-    Op.NE: np.not_equal,
-}
 
 Codes = tuple[NDArray[np.int64], ...]
 
@@ -36,7 +26,7 @@ Codes = tuple[NDArray[np.int64], ...]
 class Selectivity:
     """Fractions of pairs that match, 0 to 1: for each predicate alone, in order, and for all; and the rows sampled.
 
-    passing: of the left and of the right side, the fraction of rows that its filter leaves
+    passing: the fraction of rows that pass the filter, for the left and the right side
     """
 
     each: tuple[float, ...]
@@ -50,7 +40,7 @@ class _Sampled:
     """Rows of a stream that pass its filter.
 
     rows: int64 (n,), their places in the sample; codes: by slot, int64 (n,); joins: bool (n,)
-    values: of assigned slots; passing: the fraction of all rows that pass
+    values: the values of assigned slots; passing: the fraction of all rows that pass
     """
 
     rows: NDArray[np.int64]
@@ -63,9 +53,9 @@ class _Sampled:
 def measure(query: Query, samples: Mapping[str, pa.Table]) -> Selectivity:
     """Selectivities over up to ROWS_MAX random rows of each stream's sample; refused rows don't count.
 
-    They are fractions of the pairs of rows that pass the filters; conditions on pairs, which no index holds, aren't in
-    them. A row with a NULL in any condition of the index matches nothing. Raises ConfigurationError where a stream has
-    no sample, or none of its rows can be used.
+    They are fractions of the pairs of rows that pass the filters; residual conditions aren't included. A row with a
+    NULL in an index condition matches nothing. Raises ConfigurationError if a stream has no sample, or if none of its
+    rows can be used.
     """
     for name in samples:
         known = [stream.name for stream in query.inputs]
@@ -98,9 +88,9 @@ def _holds(predicate: Predicate, left: _Sampled, right: _Sampled) -> NDArray[np.
 
 def holds(predicate: Predicate, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Where `left op right` holds, codes broadcast against each other."""
-    if predicate.op in _COMPARE:
-        return np.asarray(_COMPARE[predicate.op](left, right))
-    return _within(predicate, left, right)
+    if predicate.op.is_band:
+        return _within(predicate, left, right)
+    return np.asarray(OPERATORS[predicate.op].compare(left, right))
 
 
 def _within(predicate: Predicate, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:

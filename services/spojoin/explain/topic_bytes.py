@@ -1,36 +1,44 @@
-"""What a row and a match take in Kafka, in bytes; estimates from the columns of records, uncompressed.
+"""Estimates the bytes that a row and a match take in Kafka, from the columns of records, uncompressed.
 
-Each topic holds them until its role trims them behind the recovery point; results stay as long as Kafka keeps them.
+Each topic holds them until its role trims them before the recovery point; results stay as long as Kafka keeps them.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from spojoin.explain.footprint import CODE_BYTES, KEY_BYTES, MUTABLE_RANK_BYTES, SEQ_BYTES, TIME_BYTES, SetupSizes
-from spojoin.explain.held_rows import payload_bytes
+from spojoin.explain.footprint import (
+    CODE_BYTES,
+    KEY_BYTES,
+    MUTABLE_RANK_BYTES,
+    SEQ_BYTES,
+    TIME_BYTES,
+    SetupSizes,
+    payload_bytes,
+)
 from spojoin.model import Query, Stream
 from spojoin.protocol.topology import Topic
+from spojoin.search_plan import SearchPlan
 
-#: What Kafka adds to a record: heads of batches and marks of transactions, which records that come at once share.
+#: What Kafka adds to a record: batch headers and transaction markers, which records that come together share.
 KAFKA_BYTES = 80
-#: A record's prefix and the numbers in its header; for each array its entry in the directory and its padding.
+#: A record's prefix and the numbers in its header; and for each array, its entry in the directory and its padding.
 RECORD_BYTES, ARRAY_BYTES = 60, 8
-#: A table of Arrow's, and each of its columns.
+#: An Arrow table, and each of its columns.
 ARROW_BYTES, ARROW_COLUMN_BYTES = 250, 150
 #: Headers of a message of results.
 RESULT_HEADER_BYTES = 300
 
 
 class TopicBytes(NamedTuple):
-    """What a topic takes for a row, its share of what its frame takes included, and for a match."""
+    """What a topic takes for a row, including its share of the frame's own bytes, and for a match."""
 
     row: float
     match: float = 0
 
 
 class _Estimate(NamedTuple):
-    """What a topic takes for a row and for a match, and for a frame besides."""
+    """What a topic takes for a row, for a match, and in addition for a frame."""
 
     row: float
     match: float = 0
@@ -38,9 +46,9 @@ class _Estimate(NamedTuple):
 
 
 def topic_bytes(query: Query, topic: Topic, sizes: SetupSizes, frame_rows: float) -> TopicBytes | None:
-    """With so many rows a frame: of frames of few rows, what each takes besides them is nearly all.
+    """A topic's bytes with `frame_rows` rows per frame; in small frames, the frame's own bytes are nearly all.
 
-    Of results in Arrow messages, which is the default; None of topics of which rows are none of the business.
+    Results are taken to be Arrow messages, the default. None for topics whose size doesn't depend on rows.
     """
     estimate = {
         Topic.FRAMES: _frames,
@@ -57,7 +65,7 @@ def topic_bytes(query: Query, topic: Topic, sizes: SetupSizes, frame_rows: float
 
 
 def _mean(query: Query, each: list[float]) -> float:
-    """Of the streams, as if rows of each came equally often."""
+    """The mean over the streams, as if their rows came equally often."""
     return sum(each) / len(query.streams)
 
 
@@ -66,7 +74,7 @@ def _times(query: Query) -> int:
 
 
 def _frames(query: Query, sizes: SetupSizes, _: float) -> _Estimate:
-    bound = 0 if not query.window.is_time and query.window.slide >= sizes.batch_tuples else SEQ_BYTES
+    bound = 0 if query.window.has_slides_of(sizes.batch_tuples) else SEQ_BYTES
     own = MUTABLE_RANK_BYTES + bound + KEY_BYTES + _times(query)
     row = _mean(query, [own + CODE_BYTES * len(each.keys) + payload_bytes(each) for each in query.streams])
     arrays = sum(5 + len(each.keys) for each in query.streams)
@@ -97,12 +105,12 @@ def _batches(query: Query, _sizes: SetupSizes, _: float) -> _Estimate:
 
 
 def _probes(query: Query) -> float:
-    """How often a row searches: a self join's in both directions."""
+    """How often a row searches; in a self join, rows search in both directions."""
     return len(query.directions) / len(query.streams)
 
 
 def _partials(query: Query, sizes: SetupSizes, frame_rows: float) -> _Estimate:
-    """Each predicate says the rank of every mutable tuple, half a batch and those handed over, and of every probe."""
+    """For each predicate, the ranks of mutable tuples (half a batch and those being handed over) and of probes."""
     batch = min(sizes.batch_tuples, sizes.batch_frames * frame_rows)
     mutable = batch / 2 + sizes.handover_frames * frame_rows
     joiners, directions = len(query.predicates), len(query.directions)
@@ -112,19 +120,20 @@ def _partials(query: Query, sizes: SetupSizes, frame_rows: float) -> _Estimate:
 
 
 def _matches(query: Query, sizes: SetupSizes, _: float) -> _Estimate:
-    """The mutable part and each worker count the matches of every probe, and list them where results need them."""
+    """The mutable part and each worker count the matches of every probe, and list them if results need them."""
     parts, directions = 1 + sizes.workers, len(query.directions)
-    lists = any(map(query.lists, query.directions))
+    lists = any(map(SearchPlan(query).lists_matches, query.directions))
     heads = parts * (KAFKA_BYTES + RECORD_BYTES + 3 * ARRAY_BYTES * directions)
     return _Estimate(parts * _probes(query) * SEQ_BYTES * (1 + lists), SEQ_BYTES * lists, heads)
 
 
 def _results(query: Query, _sizes: SetupSizes, _: float) -> _Estimate:
-    """A row's counts, in each direction; or each match as two rows are named, with what is selected of them."""
-    is_listed = query.lists_pairs or bool(query.choices)
+    """A row's counts in each direction; or each match, with the names of both rows and the selected columns."""
+    plan = SearchPlan(query)
+    is_listed = plan.lists_pairs or bool(plan.choices)
     named = 2 * (SEQ_BYTES + KEY_BYTES)
     payload = sum(payload_bytes(each) for each in (query.streams[0], query.streams[-1]))
     columns = sum(len(each.payload) for each in (query.streams[0], query.streams[-1])) or named // SEQ_BYTES
     head = KAFKA_BYTES + RESULT_HEADER_BYTES + ARROW_BYTES + ARROW_COLUMN_BYTES * columns
-    each = payload if query.has_pair_payload else named
+    each = payload if plan.has_pair_payload else named
     return _Estimate(0, each, head) if is_listed else _Estimate(named, frame=head)

@@ -1,1 +1,1 @@
-"""SQL expressions over Arrow columns, evaluated by DuckDB or, where they are plain, by Arrow."""
+"""SQL expressions over Arrow columns, evaluated by DuckDB or, if they are plain, by Arrow."""

@@ -1,8 +1,9 @@
-"""DuckDB as the engine of expressions: columns in, one column for each expression out."""
+"""DuckDB as the engine of expressions: it takes columns, and gives one column for each expression."""
 
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,27 +16,27 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spojoin.errors import QueryError
-from spojoin.expressions.bounds import guard
+from spojoin.expressions.functions import unknown_function
+from spojoin.expressions.limits import SECONDS_MAX, guard, watched
 from spojoin.expressions.types import duckdb_type
-from spojoin.expressions.watch import SECONDS_MAX, watched
 from spojoin.model import ColumnType, TypeName
 
 Columns = Mapping[str, ColumnType]
-#: Expressions whose types are remembered: a statement names some in several places, and the simulator many times.
+#: How many expressions' types are remembered: statements repeat expressions, and the simulator does so many times.
 TYPES_KEPT = 4_096
 ONE_THREAD: Mapping[str, str | bool | int] = {"threads": 1}
 DAY_US = 86_400_000_000
 TOO_LONG = f"it takes more than {SECONDS_MAX:g} s of processor time"
 _DURATION = pa.duration("us")
-#: Characters of an expression that an error shows.
+#: How many characters of an expression an error shows.
 SHOWN_MAX = 200
-#: Rows that take too long are divided into so many: the one at fault stands alone after few attempts.
+#: Rows that take too long are divided into this many parts, so that few attempts isolate the row at fault.
 PARTS_OF_LONG = 16
 
 
 @dataclass(frozen=True, slots=True)
 class ValuelessRow:
-    """A row for which an expression has no value: its number, and the engine's sentence."""
+    """A row for which an expression has no value: its number, and the engine's message."""
 
     row: int
     why: str
@@ -43,42 +44,47 @@ class ValuelessRow:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """One array a column for each expression, n values each, NULL where it has none; failures: rows that lack one."""
+    """An array of n values for each expression, NULL for rows without a value; failures: the rows without a value."""
 
     values: list[pa.Array]
     failures: list[ValuelessRow]
 
 
 def quoted(name: str) -> str:
-    """A name as SQL writes one that may hold anything."""
+    """A name in the double quotes of SQL, so that it may hold any character."""
     return '"' + name.replace('"', '""') + '"'
 
 
+_UNKNOWN_FUNCTION = re.compile(r'Function with name "?(\w+)"? does not exist')
+
+
 def sentence(error: duckdb.Error) -> str:
-    """What the engine says, without its kind, its candidates and its picture of the text."""
+    """The engine's message, without the kind of error, the candidates and the marked text."""
     if isinstance(error, duckdb.InterruptException):
         return TOO_LONG
     if "Max expression depth" in str(error):
         return "it is nested too deeply: expected fewer terms within each other"
+    if (called := _UNKNOWN_FUNCTION.search(str(error))) and (unknown := unknown_function(called[1])):
+        return unknown
     first = str(error).split("\n\n")[0].split("\n")[0]
     return first.split(": ", 1)[-1].strip().rstrip(".!")
 
 
 def type_of(sql: str, columns: Columns) -> str:
-    """DuckDB's type of an expression's value. Raises duckdb.Error where it has none.
+    """DuckDB's type of an expression's value. Raises duckdb.Error if it has none.
 
-    It is evaluated for a row of NULLs, so that a text among numbers that is none, or the like, is found at once.
+    The expression is evaluated for a row of NULLs, which finds errors such as a text that isn't a number.
     """
     return _types_over(*_declared(sql, columns))[0]
 
 
 def arrow_type_of(sql: str, columns: Columns) -> pa.DataType:
-    """The Arrow type in which DuckDB gives an expression's value, of which `type_of` is known."""
+    """The Arrow type in which DuckDB gives an expression's value."""
     return _types_over(*_declared(sql, columns))[1]
 
 
 def _declared(sql: str, columns: Columns) -> tuple[str, str]:
-    """An expression, and the columns that it names as a table declares them."""
+    """An expression, and the declarations of the columns that it names."""
     apart = _apart(columns)
     named = {apart.get(name, name): kind for name, kind in columns.items()}
     declared = ", ".join(f"{quoted(name)} {duckdb_type(kind)}" for name, kind in named.items()) or "nothing INTEGER"
@@ -86,7 +92,7 @@ def _declared(sql: str, columns: Columns) -> tuple[str, str]:
 
 
 def _apart(names: Iterable[str]) -> dict[str, str]:
-    """Other names for columns that differ from an earlier one in case alone, which DuckDB takes for the same."""
+    """New names for columns that differ from an earlier one only in case, since DuckDB takes these for the same."""
     found: dict[str, str] = {}
     seen: set[str] = set()
     for name in names:
@@ -97,7 +103,7 @@ def _apart(names: Iterable[str]) -> dict[str, str]:
 
 
 def _renamed(sql: str, names: Mapping[str, str]) -> str:
-    """An expression with other names of columns, which stand in quotes."""
+    """An expression with its quoted column names replaced."""
     for name, other in names.items():
         sql = sql.replace(quoted(name), quoted(other))
     return sql
@@ -117,7 +123,7 @@ def _types_over(sql: str, declared: str) -> tuple[str, pa.DataType]:
 
 
 def bind(sql: str, tables: Mapping[str, Columns]) -> None:
-    """Parse and bind a statement over empty tables. Raises duckdb.Error where that fails."""
+    """Parse and bind a statement over empty tables. Raises duckdb.Error if that fails."""
     connection = _checker()
     for name, columns in tables.items():
         declared = ", ".join(f"{quoted(column)} {duckdb_type(kind)}" for column, kind in columns.items())
@@ -130,7 +136,7 @@ def bind(sql: str, tables: Mapping[str, Columns]) -> None:
 
 
 def constant(sql: str) -> object:
-    """The value of an expression without columns. Raises duckdb.Error where it has none."""
+    """The value of an expression without columns. Raises duckdb.Error if it has none."""
     connection = _checker()
     guard(connection, sql)
     with watched(connection, sql):
@@ -138,7 +144,7 @@ def constant(sql: str) -> object:
 
 
 def interval(sql: str) -> tuple[int, int] | None:
-    """The months and the microseconds of an INTERVAL without columns, a day as 24 hours; None for all else."""
+    """The months and the microseconds of an INTERVAL without columns, with days of 24 hours; None for other values."""
     try:
         relation = _checker().sql(f"SELECT ({sql}) AS value")
         if str(relation.types[0]) != "INTERVAL":
@@ -150,14 +156,14 @@ def interval(sql: str) -> tuple[int, int] | None:
 
 
 class DuckdbEvaluator:
-    """Some expressions over the same columns; threads take turns.
+    """Evaluates expressions over the same columns; threads take turns.
 
-    sqls: expressions in DuckDB's dialect; columns: the types of those that they name
+    sqls: expressions in DuckDB's dialect; columns: the types of the columns that they name
     """
 
     def __init__(self, sqls: Sequence[str], columns: Columns, *, is_timed: bool = True) -> None:
         self._columns = dict(columns)
-        self._watched = watched if is_timed else _unwatched
+        self._watched = watched if is_timed else _unwatched  # P10.4
         self._apart = _apart(columns)
         named = {self._apart.get(name, name): kind for name, kind in columns.items()}
         asked = [f"{_renamed(sql, self._apart)} AS e{k}" for k, sql in enumerate(sqls)]
@@ -185,7 +191,7 @@ class DuckdbEvaluator:
         return self._in_parts(columns, query, whole) if isinstance(whole, str) else Evaluated(whole, [])
 
     def _tried(self, columns: pa.Table, query: str) -> list[pa.Array] | str:
-        """The values; what the engine says where some row has none, or all together take too long or too much room."""
+        """The values, or the engine's message if a row has no value, or if all rows take too much time or space."""
         with self._lock:
             connection = self._open()
             connection.register("given", _of_microseconds(self._told_apart(columns)))
@@ -195,13 +201,13 @@ class DuckdbEvaluator:
                 return [_whole(column) for column in found.columns]
             except duckdb.Error as error:
                 return sentence(error)
-            except pa.ArrowInvalid:  # an array of texts holds 2 GiB
+            except pa.ArrowInvalid:  # an array holds at most 2 GiB of text
                 return "its value is too long"
             finally:
                 connection.unregister("given")
 
     def _in_parts(self, columns: pa.Table, query: str, why: str) -> Evaluated:
-        """Divide the rows of one expression until each that fails stands alone."""
+        """Divide the rows of one expression until each row that fails is alone."""
         count = columns.num_rows
         if count == 1:
             return Evaluated([pa.nulls(1)], [ValuelessRow(0, why)])
@@ -232,7 +238,7 @@ def _unwatched(_connection: duckdb.DuckDBPyConnection, _sql: str) -> Iterator[No
 
 
 def _of_microseconds(columns: pa.Table) -> pa.Table:
-    """The columns, with microseconds in place of durations of other units, which DuckDB multiplies where NULL, too."""
+    """The columns with durations as microseconds: DuckDB multiplies those of other units even if they are NULL."""
     for number, field in enumerate(columns.schema):
         if pa.types.is_duration(field.type) and field.type != _DURATION:
             columns = columns.set_column(number, field.name, columns.column(number).cast(_DURATION))
@@ -241,7 +247,7 @@ def _of_microseconds(columns: pa.Table) -> pa.Table:
 
 @contextmanager
 def heeding_signals() -> Iterator[None]:
-    """A query that a signal ends raises KeyboardInterrupt, which DuckDB takes and makes another error of."""
+    """Raise KeyboardInterrupt if a signal ends a query in the block; DuckDB would turn it into another error."""
     try:
         yield
     except RuntimeError as error:
@@ -251,7 +257,7 @@ def heeding_signals() -> Iterator[None]:
 
 
 def connected(config: Mapping[str, str | bool | int] = ONE_THREAD) -> duckdb.DuckDBPyConnection:
-    """A connection in UTC, which reaches neither files nor networks; by default one that computes on one thread."""
+    """A connection in UTC without access to files or networks; by default it uses one thread."""
     connection = duckdb.connect(config=dict(config))
     for setting in ("TimeZone='UTC'", "enable_external_access=false", "lock_configuration=true"):
         connection.execute(f"SET {setting}")
@@ -264,7 +270,7 @@ def _checker() -> duckdb.DuckDBPyConnection:
 
 
 def _source(columns: Columns) -> str:
-    """The given columns; UUIDs come as text."""
+    """The SELECT that gives the columns; UUIDs arrive as text."""
     uuids = [name for name, kind in columns.items() if kind.name is TypeName.UUID]
     if not uuids:
         return "given"
@@ -278,19 +284,19 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _joined(parts: Sequence[pa.Array]) -> pa.Array:
-    """Parts of one column, of which some may be NULLs of no type."""
+    """The parts of one column joined; some may be NULLs without a type."""
     kind = next((part.type for part in parts if not pa.types.is_null(part.type)), pa.null())
     return pa.concat_arrays([part.cast(kind) for part in parts])
 
 
 def spread(values: pa.Array, kept: NDArray[np.int64], count: int) -> pa.Array:
-    """Values of some rows as those of `count` rows, NULL elsewhere; kept: int64, the rows that have one."""
+    """Spread the values of some rows over `count` rows, NULL elsewhere; kept: int64, the rows that have a value."""
     places = np.full(count, -1, np.int64)
     places[kept] = np.arange(len(kept))
     return values.take(pa.array(places, mask=places < 0))
 
 
 def refused(what: str, error: duckdb.Error, line: int | None) -> QueryError:
-    """The engine's refusal as an error in a statement."""
+    """The engine's error as an error in a statement."""
     shown = what if len(what) <= SHOWN_MAX else f"{what[: SHOWN_MAX // 2]} ... {what[-SHOWN_MAX // 2 :]}"
     return QueryError(f"{shown}: {sentence(error)}", line)

@@ -1,4 +1,4 @@
-"""Which functions an expression may call: deterministic ones of single values, as each overload is declared."""
+"""Which functions an expression may call: scalar ones that DuckDB's catalog declares deterministic, by overload."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 
 import duckdb
+
+from spojoin.suggest import closest
 
 _CHANGES = "gives another value at each call, so that a restart would change results"
 _MOMENT = (
@@ -18,23 +20,23 @@ _READS_CLOCK = frozenset(
     | {"current_timestamp", "get_current_time", "get_current_timestamp", "localtime", "localtimestamp", "now", "today"}
     | {"pg_conf_load_time", "pg_postmaster_start_time", "transaction_timestamp"}
 )
-#: Some releases call these deterministic, though they read the session, its files or how rows are held.
+#: Functions that some releases declare deterministic although they read the session, files or the storage of rows.
 _READS_SESSION = frozenset(
     {"current_catalog", "current_role", "current_setting", "current_user", "get_block_size", "getenv", "getvariable"}
     | {"session_user", "user", "vector_type", "version"}
 )
 _WAITS = frozenset({"pg_sleep", "sleep_ms"})
 _OF_TABLES = {"table", "table_macro", "pragma"}
-#: Volatile by the catalog, so that it isn't computed ahead; it only says why a row has no value.
+#: Volatile in the catalog, so that it isn't computed ahead; it only reports why a row has no value.
 _FAILS_ALIKE = "error"
-#: Such an overload reads the session's time zone and nothing else, and that is UTC: see `engine.connected`.
+#: An overload with such a type reads only the session's time zone, which is UTC: see `engine.connected`.
 _ZONED = re.compile(r"WITH TIME ZONE|TIMESTAMPTZ|TIMETZ")
 _IN_QUOTES = re.compile(r"'[^']*'")
 _CALLED = re.compile(r'(\w+)"?\(')
 
 
 class _Known:
-    """What DuckDB's catalog says of a name: its kinds (scalar, aggregate, ...), and whether a call may change."""
+    """A name in DuckDB's catalog: its kinds (scalar, aggregate, ...), and whether a call's value may change."""
 
     def __init__(self) -> None:
         self.kinds: set[str] = set()
@@ -59,7 +61,7 @@ def _catalog() -> dict[str, _Known]:
 
 
 def _is_volatile(name: str, stability: str | None, parameters: str, returned: str) -> bool:
-    """Whether an overload's value may differ from call to call, where the session's time zone never does."""
+    """Whether an overload's value may differ from call to call although the session's time zone stays the same."""
     if stability in (None, "CONSISTENT") or name == _FAILS_ALIKE:
         return False
     reads_zone = parameters != "[]" and _ZONED.search(parameters + returned) is not None
@@ -67,14 +69,24 @@ def _is_volatile(name: str, stability: str | None, parameters: str, returned: st
 
 
 def why_refused(name: str, arguments: int | None = None) -> str | None:
-    """Why an expression may not call a function, as the end of a sentence; None where it may, or none has that name.
+    """Why an expression may not call a function, as the end of a sentence; None if it may or the name is unknown.
 
-    arguments: how many it is given, if that is known: age() of two times reads no clock
+    arguments: the number of arguments, if it is known: age() of two times reads no clock
     """
     plain = name.lower()
     if plain == "age":
         return None if arguments == 2 else _MOMENT
     return next((why for each in (plain, *_called_by(plain)) if (why := _why(each)) is not None), None)
+
+
+def unknown_function(name: str) -> str | None:
+    """A sentence about an unknown function, with the one that was probably meant; None if the function is known."""
+    if name.lower() in _catalog():
+        return None
+    named = (each for each, known in _catalog().items() if each.isidentifier() and not known.is_volatile)
+    meant = closest(name, named)
+    hint = f"; did you mean {meant.upper()}?" if meant is not None else ""
+    return f"no function is called {name.upper()}{hint}"
 
 
 def _why(name: str) -> str | None:
@@ -98,7 +110,7 @@ def _no_single_value(kinds: set[str]) -> str | None:
 
 
 def _called_by(name: str) -> Iterator[str]:
-    """The functions that a macro stands for, those of its macros included."""
+    """The functions that a macro calls, directly or through other macros."""
     waiting, seen = [name], {name}
     while waiting:
         known = _catalog().get(waiting.pop())
@@ -110,6 +122,6 @@ def _called_by(name: str) -> Iterator[str]:
 
 
 def is_aggregate(name: str) -> bool:
-    """Whether DuckDB has an aggregate of that name, and no function of single values."""
+    """Whether DuckDB has an aggregate with this name, and no scalar function."""
     known = _catalog().get(name.lower()) or _Known()
     return "aggregate" in known.kinds and "scalar" not in known.kinds

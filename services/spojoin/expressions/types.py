@@ -1,4 +1,4 @@
-"""Column types as Arrow's and DuckDB's: what expressions see and what they give."""
+"""Translates column types to Arrow's and DuckDB's, for the inputs and values of expressions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _DUCKDB = {
     "UUID": TypeName.UUID,
     "BLOB": TypeName.BINARY,
 }
-#: Types that a column's name alone doesn't say.
+#: DuckDB's types of Arrow types without a declared type.
 _OTHERS = {
     "TIMESTAMP WITH TIME ZONE": ColumnType(TypeName.TIMESTAMP, zone=UTC),
     "TIMESTAMP_NS": ColumnType(TypeName.TIMESTAMP, arrow=pa.timestamp("ns")),
@@ -71,7 +71,7 @@ def select_schema(select: Sequence[Selected]) -> pa.Schema:
 
 
 def column_type(duckdb_type: str) -> ColumnType | None:
-    """The type of an expression's value as a column's; None where no column has it, such as a list."""
+    """The column type of an expression's value; None if no column can have it, such as a list."""
     if match := _DECIMAL.fullmatch(duckdb_type):
         return ColumnType(TypeName.DECIMAL, int(match[1]), int(match[2]))
     if duckdb_type in _WIDE:
@@ -81,13 +81,13 @@ def column_type(duckdb_type: str) -> ColumnType | None:
 
 
 def is_evaluated(kind: ColumnType) -> bool:
-    """Whether expressions may name a column of the type, of whose values DuckDB keeps every digit."""
+    """Whether expressions may name a column of the type, because DuckDB keeps every digit of its values."""
     return kind.arrow is None or (kind.arrow != pa.duration("ns") and _duckdb_type_of(kind.arrow) is not None)
 
 
 @functools.lru_cache
 def _duckdb_type_of(arrow: pa.DataType) -> str | None:
-    """DuckDB's type of an Arrow type's values; None where it has none."""
+    """DuckDB's type for an Arrow type's values; None if it has none."""
     import duckdb  # noqa: PLC0415  (few columns have such types)
 
     try:
@@ -100,7 +100,7 @@ def _duckdb_type_of(arrow: pa.DataType) -> str | None:
 def duckdb_type(kind: ColumnType) -> str:
     """The name of a column's type in DuckDB."""
     if kind.arrow is not None:
-        return _duckdb_type_of(kind.arrow) or "STRUCT(carried BOOLEAN)"  # which no expression names: see `is_evaluated`
+        return _duckdb_type_of(kind.arrow) or "STRUCT(carried BOOLEAN)"  # no expression names it: see `is_evaluated`
     if kind.zone is not None:
         return "TIMESTAMP WITH TIME ZONE"
     match kind.name:

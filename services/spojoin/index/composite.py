@@ -1,7 +1,7 @@
-"""Equalities at no cost: conditions beside them are searched among the tuples that have the probe's keys.
+"""Equalities at no cost: other conditions are searched only among the tuples with the probe's keys.
 
 The tuples with equal keys are one interval [s, e) of ranks in every composite order that begins with the key columns,
-and each further condition is an interval within it. Two of them are a rectangle of the permutation between two such
+and each further condition is an interval within it. Two conditions are a rectangle of the permutation between two such
 orders, which maps [s, e) onto itself.
 """
 
@@ -16,7 +16,7 @@ from spojoin.model import Direction, Op, RolePredicate
 
 @dataclass(frozen=True, slots=True)
 class KeyedSearch:
-    """A direction's conditions beside its equalities, at most CONDITIONS_MAX.
+    """A direction's conditions other than equalities, at most CONDITIONS_MAX.
 
     slots: the stored key columns; probe_slots: the probes' keys in the same order
     """
@@ -27,21 +27,21 @@ class KeyedSearch:
 
 
 def searches_by_key(direction: Direction) -> bool:
-    """Whether a direction has equalities, and few enough conditions beside them."""
+    """Whether a direction has equalities, and few enough other conditions."""
     equal, others = _parted(direction)
     together = len({p.target_slot for p in others if p.op is not Op.NE})
     return bool(equal) and together + sum(p.op is Op.NE for p in others) <= CONDITIONS_MAX
 
 
 def keyed_search(direction: Direction) -> KeyedSearch:
-    """The search of a direction by its keys, for which `searches_by_key` holds."""
+    """The search by keys of a direction that `searches_by_key` accepts."""
     equal, others = _parted(direction)
     slots = tuple(sorted(equal))
     return KeyedSearch(slots, tuple(equal[s] for s in slots), tuple(conditions(others)))
 
 
 def _parted(direction: Direction) -> tuple[dict[int, int], list[RolePredicate]]:
-    """The probe's slot by the stored one that equals it, and all other predicates, a second equality among them."""
+    """The probe's slot by the equal stored slot, and all other predicates, including a second equality of a slot."""
     equal: dict[int, int] = {}
     others = []
     for p in direction.predicates:

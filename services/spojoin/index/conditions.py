@@ -1,4 +1,4 @@
-"""A direction's predicates as few conditions on stored columns as possible, and what a frame's probes seek there."""
+"""A direction's predicates as the fewest conditions on stored columns, and what a frame's probes seek there."""
 
 from __future__ import annotations
 
@@ -7,33 +7,31 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64
 from spojoin.index.keys import ProbeKeys, probe_keys
 from spojoin.index.node import Node
 from spojoin.kernels.bounds import BEGINS, BELOW, ENDS, UPTO, bounds
 from spojoin.kernels.ranks import Sought, ranks, sought
 from spojoin.model import Op, RolePredicate
 
-I64 = NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
 class Seek:
-    """What each probe searches for: its code in `slot`, or an end of the band around it."""
+    """The value for which each probe searches: its code in `slot`, or an end of the band around it."""
 
     slot: int
     band: RolePredicate | None = None
     is_upper: bool = False
 
 
-#: By the slot of a column and what is searched in it: the ranks where each begins and ends, int64 (m,) each.
+#: By a column's slot and what is sought in it: the ranks where each probe's value begins and ends, int64 (m,) each.
 Known = dict[tuple[int, Seek], tuple[I64, I64]]
 
 
 @dataclass(frozen=True, slots=True)
 class RankEdge:
-    """An end of rank intervals: before (0) or after (1) the codes equal to what is sought."""
+    """An end of rank intervals: before (0) or after (1) the codes that equal the sought value."""
 
     seek: Seek
     side: int
@@ -41,9 +39,9 @@ class RankEdge:
 
 @dataclass(frozen=True, slots=True)
 class RankCondition:
-    """The rank in `slot` lies from every edge of `begins` on and before every edge of `ends`.
+    """The rank in `slot` lies at or after every edge of `begins` and before every edge of `ends`.
 
-    complement: the condition is that it doesn't; visit: the probes' column whose order keeps neighbours close
+    complement: whether the condition is negated; visit: the probes' column whose order keeps neighbours close
     """
 
     slot: int
@@ -55,7 +53,7 @@ class RankCondition:
 
 @dataclass(frozen=True, slots=True)
 class RankInterval:
-    """A condition within a node: the rank in `slot` lies in [a, b), or, where `complement`, doesn't; int64 (m,).
+    """A condition within a node: the rank in `slot` lies in [a, b), or outside if `complement`; a, b: int64 (m,).
 
     visit: int64 (m,), the probes in an order that keeps neighbours close
     """
@@ -68,9 +66,9 @@ class RankInterval:
 
 
 class Probes:
-    """The m probes of a frame, with each column sorted once, however many directions and nodes it is searched in.
+    """The m probes of a frame, with each column sorted once for all directions and nodes.
 
-    codes: int64 (m,) by the probe stream's slot; sort: gives a column sorted, where the caller may have it so
+    codes: int64 (m,) by the probe stream's slot; sort: returns a sorted column, if the caller may have it already
     """
 
     def __init__(self, codes: tuple[I64, ...], sort: Callable[[int], Sought] | None = None) -> None:
@@ -80,17 +78,17 @@ class Probes:
         self._keys: dict[tuple[int, ...], ProbeKeys] = {}
 
     def only(self, places: I64) -> Probes:
-        """Those at some places, int64 (k,)."""
+        """The probes at `places`, int64 (k,)."""
         return Probes(tuple(column[places] for column in self._codes))
 
     def keys(self, slots: tuple[int, ...]) -> ProbeKeys:
-        """The probes, grouped by what they have in `slots`."""
+        """The probes, grouped by their codes in `slots`."""
         if slots not in self._keys:
             self._keys[slots] = probe_keys([self.sought(Seek(slot)) for slot in slots])
         return self._keys[slots]
 
     def sought(self, seek: Seek) -> Sought:
-        """What all probes search for, in ascending order."""
+        """The values for which all probes search, in ascending order."""
         found = self._sought.get(seek)
         if found is None:
             self._sought[seek] = found = self._sort(seek.slot) if seek.band is None else self._band_end(seek, seek.band)
@@ -102,7 +100,7 @@ class Probes:
 
 
 def conditions(predicates: Iterable[RolePredicate]) -> list[RankCondition]:
-    """The conditions that predicates make: those on one stored column, `!=` apart, become one."""
+    """The conditions of predicates: all on one stored column become one, except `!=`."""
     single = [_condition(p) for p in predicates]
     together: dict[int, RankCondition] = {}
     for condition in single:
@@ -114,7 +112,7 @@ def conditions(predicates: Iterable[RolePredicate]) -> list[RankCondition]:
 
 def _condition(predicate: RolePredicate) -> RankCondition:
     op, own = predicate.op, Seek(predicate.probe_slot)
-    if op in (Op.BAND_LT, Op.BAND_LE):
+    if op.is_band:
         lower, upper = (Seek(own.slot, predicate, is_upper) for is_upper in (False, True))
         ends_of_band = (RankEdge(lower, BELOW),), (RankEdge(upper, UPTO),)
         return RankCondition(predicate.target_slot, *ends_of_band, False, own)
@@ -124,7 +122,7 @@ def _condition(predicate: RolePredicate) -> RankCondition:
 
 
 def located(condition: RankCondition, node: Node, probes: Probes, known: Known) -> RankInterval:
-    """A condition's rank intervals in a node; `known` holds earlier searches in that node, and grows."""
+    """A condition's rank intervals in a node; known: earlier searches in that node, to which this adds its own."""
     begins, ends = (
         [_ranks(edge, condition.slot, node, probes, known) for edge in e] for e in (condition.begins, condition.ends)
     )

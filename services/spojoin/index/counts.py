@@ -1,4 +1,4 @@
-"""Counts of probes in whole nodes, in a call or a few a frame."""
+"""Counts of probes in whole nodes, in one or a few calls for each frame."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64
 from spojoin.index.assembly import Taking
 from spojoin.index.conditions import Probes
 from spojoin.index.node import Node
@@ -18,9 +18,7 @@ from spojoin.kernels.chosen import Chosen
 from spojoin.kernels.pieces import TaskRunner
 from spojoin.wire.sums import Sums, added
 
-I64 = NDArray[np.int64]
-
-#: Calls for each thread: one that is late leaves the last to others.
+#: How many calls each thread has, so that a late thread can leave its last call to others.
 _CALLS_A_THREAD = 2
 
 
@@ -29,18 +27,18 @@ class WholeCounts:
 
     def __init__(self, plan: NodePlan) -> None:
         self._plan = plan
-        #: nodes and how many threads shared them, and the shares, kept until others are asked for
+        #: the last nodes, how many threads shared them, and the shares
         self._shared: tuple[list[Node], int, list[_Share]] = [], 0, []
 
     def among(self, nodes: list[Node], probes: Probes, m: int, runner: TaskRunner) -> I64:
         """The matches of m probes among all tuples of some nodes, by direction: int64 (d, m)."""
-        plan = self._plan.of(probes)
+        plan = self._plan.for_probes(probes)
         calls = [partial(counting.counts, share.directories, plan, m) for share in self._shares(nodes, runner)]
         return reduce(_added, runner.each(calls))
 
     def summed(self, nodes: list[Node], probes: Probes, m: int, runner: TaskRunner) -> tuple[I64, Sums]:
         """The matches of m probes in the only direction, int64 (m,), and the sums of their weights."""
-        plan = self._plan.of(probes)
+        plan = self._plan.for_probes(probes)
         found = runner.each([partial(self._sums, plan, m, share) for share in self._shares(nodes, runner)])
         return reduce(_added, [counts for counts, _ in found]), added([sums for _, sums in found])
 
@@ -60,8 +58,8 @@ class WholeCounts:
     def chosen(
         self, nodes: list[Node], probes: Probes, taking: Taking, m: int, runner: TaskRunner
     ) -> tuple[I64, list[Chosen]]:
-        """The matches of m probes in the only direction, int64 (m,), and by choice the first of them."""
-        plan = self._plan.of(probes)
+        """The matches of m probes in the only direction, int64 (m,), and the first of them by choice."""
+        plan = self._plan.for_probes(probes)
         found = runner.each([partial(self._chosen, plan, m, taking, share) for share in self._shares(nodes, runner)])
         counts, kept = found[0]
         for others, more in found[1:]:
@@ -96,8 +94,9 @@ class WholeCounts:
 
 @dataclass(slots=True)
 class _Share:
-    """Nodes that one call counts, their directories, and once they are summed, their keys and the entries of these.
+    """Nodes that one call counts, and their directories.
 
+    weighed: once weights are summed, the nodes' keys and their entries
     ordered: once partners are chosen, the entries of the choices' orders
     """
 
@@ -113,7 +112,7 @@ def _added(totals: I64, counts: I64) -> I64:
 
 
 def _shared_out(nodes: Sequence[Node], threads: int) -> list[list[Node]]:
-    """Nodes in shares that take about as long: a search takes a step for each doubling."""
+    """Nodes in shares that take about equal time: a search takes one step for each doubling of a node's size."""
     if threads == 1:
         return [list(nodes)]
     shares: list[list[Node]] = [[] for _ in range(min(len(nodes), _CALLS_A_THREAD * threads))]

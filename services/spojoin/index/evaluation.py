@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U16
 from spojoin.index.conditions import RankInterval
 from spojoin.index.node import Node
 from spojoin.kernels import bitmaps, boxes, intervals16, summing, wavelet
@@ -15,15 +15,13 @@ from spojoin.kernels.chosen import Chosen
 from spojoin.kernels.masked import masked_sums
 from spojoin.wire.sums import Sums
 
-I64 = NDArray[np.int64]
-U16 = NDArray[np.uint16]
 #: counts, begins, lengths, each (m,), and stored offsets: probe q's, ascending, are `lengths[q]` from `begins[q]` on
 Collected = tuple[I64, I64, I64, I64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeMatches:
-    """Counts of m probes, int64 (m,), the sums of what they count, and by choice the first of it."""
+    """Counts of m probes, int64 (m,), the sums over the counted tuples, and by choice the first of them."""
 
     counts: I64
     sums: Sums
@@ -32,7 +30,7 @@ class NodeMatches:
 
 #: A node cut by a window's bound is split until a masked scan of it costs no more than the rest of the probe.
 MASKED_MAX = 8192
-#: Below this size a scan is as fast as a wavelet matrix and needs no building.
+#: Below this size a scan is as fast as a wavelet matrix, and needs no structure.
 SCAN_MAX = 512
 
 
@@ -57,7 +55,7 @@ def count_masked(node: Node, intervals: Sequence[RankInterval], slice_lo: I64, s
 def taken(node: Node, intervals: Sequence[RankInterval], kept: Sequence[Chosen], latest: Sequence[bool]) -> NodeMatches:
     """Matches of m probes among all tuples of a node, the sums of their weights, and the first of them.
 
-    kept: by choice, what takes the first; latest: by choice, whether of equal ones the latest comes first
+    kept: by choice, what takes the first tuples; latest: by choice, whether the latest of equal ones comes first
     """
     if node.size <= SCAN_MAX:
         return taken_masked(node, intervals, _everything(node, intervals), kept, latest)
@@ -86,7 +84,7 @@ def taken_masked(
 
 
 def collect(node: Node, intervals: Sequence[RankInterval], limits: I64) -> Collected:
-    """Matches of m probes among all tuples of a node, with their offsets, the first `limits` int64 (m,) of them."""
+    """Matches of m probes among all tuples of a node, with the offsets of the first `limits`, int64 (m,), of them."""
     if node.size <= SCAN_MAX:
         return collect_masked(node, intervals, *_everything(node, intervals), limits)
     return _collect_bitmaps(node, intervals, limits)
@@ -105,7 +103,7 @@ def _count_one(node: Node, x: RankInterval) -> I64:
 
 
 def _count_two(node: Node, x: RankInterval, y: RankInterval) -> I64:
-    """A rectangle of ranks; complements by inclusion and exclusion."""
+    """Count a rectangle of ranks; complements by inclusion and exclusion."""
     both = _overlap(node, x, y)
     if x.complement and y.complement:
         return node.size - (x.b - x.a) - (y.b - y.a) + both
@@ -122,7 +120,7 @@ def _overlap(node: Node, x: RankInterval, y: RankInterval) -> I64:
 
 
 def _count_three(node: Node, intervals: Sequence[RankInterval]) -> I64:
-    """A box of ranks; a complement in a column that has another condition, by inclusion and exclusion."""
+    """Count a box of ranks; a complement in a column with another condition, by inclusion and exclusion."""
     slots = [x.slot for x in intervals]
     if len(set(slots)) == 3:
         return _box(node, intervals)
@@ -132,7 +130,7 @@ def _count_three(node: Node, intervals: Sequence[RankInterval]) -> I64:
 
 
 def _both(x: RankInterval, others: Sequence[RankInterval]) -> list[RankInterval]:
-    """The conditions with one more, an interval, joined with another interval of the same column."""
+    """The conditions and one more interval, which is joined with another interval of the same column."""
     for i, y in enumerate(others):
         if y.slot == x.slot and not y.complement:
             a = np.maximum(x.a, y.a)
@@ -142,7 +140,7 @@ def _both(x: RankInterval, others: Sequence[RankInterval]) -> list[RankInterval]
 
 
 def _box(node: Node, intervals: Sequence[RankInterval]) -> I64:
-    """The narrowest intervals' column is decomposed: both their ends share most of a descent."""
+    """Count a box by decomposing the column with the narrowest intervals, whose ends share most of a descent."""
     wide = sorted(intervals, key=lambda x: -int((x.b - x.a).sum()))
     matrices, slots = node.boxes((wide[0].slot, wide[1].slot, wide[2].slot))
     sides = {x.slot: boxes.BoxSide(x.a, x.b, x.complement) for x in intervals}

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spojoin.kernels.composite import Grouping, Nested, grouped, nest, refined
 from spojoin.kernels.ranks import Sought
 
-I64 = NDArray[np.int64]
-
 
 class ProbeKeys:
-    """m probes in g groups of equal keys; each distinct key is searched once a node.
+    """m probes in g groups of equal keys; each distinct key is searched once in each node.
 
-    first: the distinct codes of the first key; further: of each further key, within groups of those before it
-    grouping: the probes by all keys
+    first: the distinct codes of the first key; further: for each further key, its codes within groups of earlier keys
+    grouping: the probes, grouped by all keys
     """
 
     def __init__(self, first: Sought, further: tuple[Nested, ...], grouping: Grouping) -> None:
@@ -25,7 +22,7 @@ class ProbeKeys:
         self._nested: dict[Sought, Nested] = {}
 
     def nested(self, wanted: Sought) -> Nested:
-        """What the probes search for, each within its group."""
+        """The values for which the probes search, each within its group."""
         if wanted not in self._nested:
             values, probes = nest(self.grouping, wanted.values, wanted.probes)
             self._nested[wanted] = Nested(self.grouping.starts, values, probes)
@@ -33,7 +30,7 @@ class ProbeKeys:
 
 
 def probe_keys(keys: Sequence[Sought]) -> ProbeKeys:
-    """The probes by what they seek in one key column or more."""
+    """The probes, grouped by what they seek in one or more key columns."""
     first = grouping = grouped(keys[0].values, keys[0].probes)
     further = []
     for key in keys[1:]:

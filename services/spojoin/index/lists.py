@@ -1,4 +1,4 @@
-"""Partners of probes in whole nodes, found in a call a frame, or one for each thread, which share the probes."""
+"""Partners of probes in whole nodes, found in one call for each frame, or for each thread, which share the probes."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U32
 from spojoin.index.conditions import Probes, RankCondition
 from spojoin.index.node import Node
 from spojoin.index.plan import NodePlan
 from spojoin.kernels import counting, listing
 from spojoin.kernels.pieces import TaskRunner
 
-I64 = NDArray[np.int64]
-U32 = NDArray[np.uint32]
 #: begins and lengths, int64 (m,), and what they are of
 Segments = tuple[I64, I64, I64]
 
-#: The condition with the wider intervals is read no longer if the other one's are so many times as narrow.
+#: Reading switches to the other condition if its intervals are this many times as narrow.
 _TURN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """Nodes, and the condition of each direction that is read, and what `listing` needs of these."""
+    """Nodes, the condition of each direction that is read, and what `listing` needs to know about them."""
 
     nodes: list[Node]
     read: list[int]
@@ -37,10 +35,10 @@ class _Tables:
 
 @dataclass(frozen=True, slots=True)
 class AskedNodes:
-    """What m probes ask of whole nodes.
+    """The search of m probes in whole nodes.
 
-    wanted, signs, visits: as `listing.partners` takes them
-    most: by direction, the number of partners that all probes together have at most
+    wanted, signs, visits: as in `listing.partners`
+    most: by direction, how many partners all probes together have at most
     """
 
     tables: _Tables
@@ -50,9 +48,9 @@ class AskedNodes:
     most: list[int]
 
     def partners(self, first: int, last: int, runner: TaskRunner) -> Iterator[list[Segments]]:
-        """Of probes [first, last), by direction: begins and lengths, and the seqs that they are of, ascending.
+        """For probes [first, last), by direction: begins and lengths of segments, and the ascending seqs in them.
 
-        Threads share the probes: each gives those of some, with the lengths 0 for all others.
+        Threads share the probes: each yields the segments of some, with lengths 0 for all others.
         """
         tables, visits = self.tables, self.visits
         if last - first < visits.shape[1]:
@@ -70,14 +68,14 @@ class WholeLists:
 
     def __init__(self, plan: NodePlan) -> None:
         self._plan = plan
-        #: by direction, the condition whose intervals are read, and the ranks in these and in the other one's
+        #: by direction, the condition whose intervals are read; and how many ranks its and the other's intervals have
         self._read = [_first_read(wanted) for wanted in self._plan.wanted]
         self._widths = np.zeros((len(plan.wanted), 2), np.int64)
         self._tables: _Tables | None = None
 
     def ask(self, nodes: list[Node], probes: Probes, runner: TaskRunner) -> AskedNodes:
-        """What m probes ask of some nodes."""
-        plan, visits = self._plan.of(probes), self._plan.visits(probes)
+        """The search of m probes in some nodes."""
+        plan, visits = self._plan.for_probes(probes), self._plan.visits(probes)
         self._choose_read()
         tables = self._tables_of(nodes, runner)
         widths = np.zeros_like(self._widths)
@@ -94,7 +92,7 @@ class WholeLists:
         return known
 
     def _built(self, node: Node) -> tuple[I64, list[int], list[list[int]]]:
-        """A node's directory, head and entries, with all that these name."""
+        """A node's directory, head and entries, with all the structures that they name."""
         entries = [self._entry(node, d) for d in range(len(self._read))]
         return node.directory(self._plan.places, ()), node.listing_head, entries
 
@@ -107,7 +105,7 @@ class WholeLists:
         return node.listing_entry(read, orders[read], orders[1 - read], is_greatest)
 
     def _choose_read(self) -> None:
-        """Read the condition whose intervals were much narrower so far."""
+        """Choose to read the condition whose intervals were much narrower so far."""
         for d, wanted in enumerate(self._plan.wanted):
             read = self._read[d]
             narrower = self._widths[d, 1] * _TURN < self._widths[d, 0]
@@ -116,6 +114,6 @@ class WholeLists:
 
 
 def _first_read(wanted: Sequence[RankCondition]) -> int:
-    """The condition with two ends, if only one has them; never a complement beside an interval."""
+    """The condition with two ends, if only one has them; never a complement if the other is an interval."""
     ranks = [2 * condition.complement - bool(condition.begins and condition.ends) for condition in wanted]
     return ranks.index(min(ranks)) if ranks else 0

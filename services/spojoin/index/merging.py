@@ -1,4 +1,4 @@
-"""Which nodes to merge: geometrically while a group grows, all of it once a later group has begun, then whole groups.
+"""Which nodes to merge: geometrically while a group grows, the whole group once a later one has begun, then groups.
 
 Nodes are kept in index order and never overlap. Every function changes the list in place.
 """
@@ -13,15 +13,16 @@ import numpy as np
 from spojoin.index.node import LEAVING, SEVERAL, Node, merged
 from spojoin.wire.records import NO_GROUP
 
-#: Neighbours of one level that become one node: a tuple is merged log4(batches) times, a growing group has few nodes.
+#: How many neighbours of one level become one node: a tuple is merged log4(batches) times, and growing groups have few
+#: nodes.
 FAN_IN = 4
-#: The head of a merged node that no window reaches is dropped once it exceeds this fraction (one in ...) of all tuples
-#: held, so memory shrinks even with small windows, and the dropped tuples pay for the split.
+#: The head of a merged node that no window reaches is dropped once it exceeds this fraction (one in ...) of all held
+#: tuples. So memory shrinks even with small windows, and the dropped tuples pay for the split.
 BEHIND_ONE_IN = 8
 
 
 def insert(nodes: list[Node], node: Node) -> int:
-    """Insert a node in order, splitting a node that it falls into; returns its place."""
+    """Insert a node in order, splitting a node that encloses it; return its place."""
     at = bisect_left(nodes, node.first, key=lambda n: n.first)
     if at > 0 and nodes[at - 1].end > node.first:
         around = nodes[at - 1]
@@ -32,7 +33,7 @@ def insert(nodes: list[Node], node: Node) -> int:
 
 
 def grow(nodes: list[Node], at: int, size_max: int) -> None:
-    """Merge while FAN_IN neighbours of one group and level, the node at `at` among them, fit into one node."""
+    """Merge while FAN_IN neighbours of one group and level, including the node at `at`, fit into one node."""
     while True:
         begin, end = _alike(nodes, at)
         end = min(end, begin + FAN_IN)
@@ -43,7 +44,7 @@ def grow(nodes: list[Node], at: int, size_max: int) -> None:
 
 
 def close(nodes: list[Node], group: int, size_max: int) -> None:
-    """Merge all neighbours of a group into as few nodes as fit."""
+    """Merge all neighbours of a group into as few nodes as possible."""
     begin = 0
     while begin < len(nodes):
         end = begin + 1
@@ -55,9 +56,9 @@ def close(nodes: list[Node], group: int, size_max: int) -> None:
 
 
 def gather(nodes: list[Node], group: int, size_max: int) -> None:
-    """Merge the two newest neighbours before `group` while they hold as many whole groups each and fit into one node.
+    """Merge the two newest neighbours before `group` while both hold equally many whole groups and fit into one node.
 
-    As in a binary counter, an index of g groups has about log2(g) nodes for those that no window leaves yet.
+    As in a binary counter, an index of g groups that no window leaves yet has about log2(g) nodes for them.
     """
     end = next((at for at, node in enumerate(nodes) if node.group == group), len(nodes))
     while end >= 2 and _may_share(nodes[end - 2], nodes[end - 1], size_max):
@@ -78,9 +79,9 @@ def part(nodes: list[Node], is_cut: Callable[[Node], bool], size_max: int) -> No
 
 
 def drop_head(nodes: list[Node], low: int) -> None:
-    """Drop the part of a merged node before `low` if it is a notable share of all tuples held.
+    """Drop the part of a merged node before `low` if it is a notable share of all held tuples.
 
-    Batches are dropped whole: one that is alone in its node stays until `low` has passed it.
+    Batches are dropped as a whole: a batch that is alone in its node stays until `low` has passed it.
     """
     first = nodes[0] if nodes else None
     if first is None or first.level == 0 or low <= first.first or BEHIND_ONE_IN * (low - first.first) <= _size(nodes):

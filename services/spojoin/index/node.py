@@ -1,4 +1,4 @@
-"""A node: some consecutive batches of a worker as one immutable index, with the structures its directions need."""
+"""A node: some consecutive batches of a worker as one immutable index, with the structures that its directions need."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U64, Unsigned
 from spojoin.index.work import Work
 from spojoin.kernels import (
     bitmaps,
@@ -30,15 +31,12 @@ from spojoin.kernels.ratings import Ratings, all_ratings, no_ratings
 from spojoin.wire.records import Batch
 from spojoin.wire.sums import Sums, joined, no_sums
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-Unsigned = NDArray[Any]
-#: An order of a node's tuples: by the column of a slot, or, of several, by the first, equal codes by the next, ...
+#: An order of a node's tuples: by the column of a slot, or by several columns, each one ordering equal codes before it.
 Place = int | tuple[int, ...]
-#: What an entry of sums or of a choice is of: a key or a choice, the conditions' orders, and the matrix's.
+#: What identifies an entry of sums or of a choice: a key or a choice, the conditions' orders, and the matrix's orders.
 _Entry = tuple[int, tuple[Place, ...], tuple[Place, Place] | None]
 
-#: Level of a node that was split because windows leave it gradually; it is never merged again.
+#: The level of a node that was split because windows leave it gradually; it is never merged again.
 LEAVING = -1
 #: The group of a node that holds several groups.
 SEVERAL = -2
@@ -47,7 +45,7 @@ SEVERAL = -2
 class NodeColumn:
     """A key column of n tuples: its codes, and the arrival offset of each, unsigned (n,).
 
-    The codes are prepared for searching when they are first searched: many nodes are merged before that.
+    The codes are only prepared for searching on their first search, since many nodes are merged before that.
 
     codes: int64 (n,), ascending
     """
@@ -66,7 +64,7 @@ class NodeColumn:
 
     @property
     def keys(self) -> SortedKeys:
-        """The codes, prepared for searching, in place of which they are no longer held; threads may ask at once."""
+        """The codes, prepared for searching; the plain codes are then dropped. Threads may call this at once."""
         codes = self._codes
         if codes is not None:
             self._keys = sorted_keys(codes)
@@ -76,7 +74,7 @@ class NodeColumn:
 
     @property
     def pair(self) -> tuple[I64, Unsigned]:
-        """Codes ascending, and their order."""
+        """The ascending codes, and their arrival offsets."""
         codes = self._codes
         return (self.keys.codes if codes is None else codes), self.order
 
@@ -89,7 +87,7 @@ class NodeColumn:
 
 @dataclass(frozen=True, slots=True)
 class CompositeColumn:
-    """The last column of a composite order: its codes in that order, int64 (n,), and the offset of each, unsigned."""
+    """The last column of a composite order: its codes in that order, int64 (n,), and each one's offset, unsigned."""
 
     codes: I64
     order: Unsigned
@@ -109,14 +107,14 @@ class _Sized(Protocol):
 class Node:
     """n >= 1 tuples in arrival order: an *offset* counts them from 0, an *index* counts the stream's tuples.
 
-    Pieces map the two: piece k holds the offsets from `piece_offsets[k]` on and the indexes from `piece_firsts[k]` on.
+    Pieces map these: piece k holds the offsets from `piece_offsets[k]` on and the indexes from `piece_firsts[k]` on.
     columns: by slot
-    seqs: int64 (n,) by offset, or None if they are the indexes or not asked for
-    level: the number of merges behind it, or LEAVING
-    group: that of its batches, or SEVERAL
+    seqs: int64 (n,) by offset; None if they equal the indexes or aren't needed
+    level: the number of merges that made it, or LEAVING
+    group: the group of its batches, or SEVERAL
     work: counts the cost of its structures
-    weights: of its tuples, by offset, where partners are summed; else without rows
-    ratings: of its tuples, by offset, where partners are chosen by them; else without rows
+    weights: of its tuples, by offset, if partners are summed; otherwise without rows
+    ratings: of its tuples, by offset, if partners are chosen; otherwise without rows
     group_ends: the offsets at which one group ends and another begins, ascending
     size: the number of tuples; first, end: the smallest index, and one more than the largest
     """
@@ -140,24 +138,24 @@ class Node:
     _wavelets: dict[tuple[Place, Place], wavelet.Wavelet] = field(default_factory=dict, init=False)
     _prefixes: dict[Place, U64] = field(default_factory=dict, init=False)
     _boxes: dict[tuple[int, int, int], boxes.Boxes] = field(default_factory=dict, init=False)
-    #: by key and order, the weights of the first tuples in it; by key and matrix, what it needs to sum them
+    #: by key and order, the running sums of weights; by key and matrix, the matrix's sums of weights
     _running: dict[tuple[int, Place], running_sums.RunningSums] = field(default_factory=dict, init=False)
     _sum_matrices: dict[tuple[int, Place, Place], sum_matrix.SumMatrix] = field(default_factory=dict, init=False)
-    #: by key or choice, orders and matrix, what `sum_entry` and `choice_entry` give
+    #: by key or choice, orders and matrix, what `sum_entry` and `choice_entry` return
     _sum_entries: dict[_Entry, list[int]] = field(default_factory=dict, init=False)
     _choice_entries: dict[_Entry, list[int]] = field(default_factory=dict, init=False)
-    #: by choice, its order; by choice and order or matrix, its tuples' ranks and what finds the first of them
+    #: by choice, its order; by choice and order or matrix, its tuples' ranks, and the structure that finds the first
     _orders: dict[int, ValueOrder] = field(default_factory=dict, init=False)
     _order_ranks: dict[tuple[int, Place], NDArray[np.uint32]] = field(default_factory=dict, init=False)
     _least: dict[tuple[int, Place, Place | None], least.LeastMatrix] = field(default_factory=dict, init=False)
-    #: for listing, by two orders the ranks of one in the other, and the greatest or least of these
+    #: for listing, by two orders, the ranks of one in the other, and the greatest or least of these
     _lines: dict[tuple[Place, Place], NDArray[np.uint32]] = field(default_factory=dict, init=False)
     _trees: dict[tuple[Place, Place, bool], NDArray[np.uint32]] = field(default_factory=dict, init=False)
-    #: by its arguments, what `listing_entry` gives
+    #: by its arguments, what `listing_entry` returns
     _listing_entries: dict[tuple[int, Place, Place | None, bool | None], list[int]] = field(
         default_factory=dict, init=False
     )
-    #: how many columns were prepared, and structures of each kind there, and the bytes of all arrays then
+    #: the numbers of prepared columns and of structures of each kind when bytes were last counted, and those bytes
     _weighed: tuple[tuple[int, ...], int] = field(default=((), 0), init=False)
     _directories: dict[tuple[tuple[Place, ...], tuple[tuple[Place, Place], ...]], I64] = field(
         default_factory=dict, init=False
@@ -170,7 +168,7 @@ class Node:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays; they are counted again when some have been added."""
+        """Bytes of all arrays; counted again only if arrays were added."""
         prepared = sum(column.is_prepared for column in self.columns.values())
         numbers = prepared, *(len(each) for each in self._structures)
         if numbers != self._weighed[0]:
@@ -233,7 +231,7 @@ class Node:
         return column.keys
 
     def composite(self, slots: tuple[int, ...]) -> CompositeColumn:
-        """The last of two columns or more, sorted among tuples whose codes in the others are equal."""
+        """The last of two or more columns, sorted among tuples with equal codes in the others."""
         if slots not in self._composites:
             began_s = self.work.timer()
             column = nest(self._grouping(slots[:-1]), *self.columns[slots[-1]].pair)
@@ -263,7 +261,7 @@ class Node:
         return self._wavelets[key]
 
     def boxes(self, slots: tuple[int, int, int]) -> tuple[boxes.Boxes, tuple[int, int, int]]:
-        """The boxes of three columns, and the columns as x, y, z: as in `slots`, or as an earlier call wanted them."""
+        """The boxes of three columns, and the columns as x, y, z: in the order of `slots`, or of an earlier call."""
         for known, held in self._boxes.items():
             if set(known) == set(slots):
                 return held, known
@@ -286,11 +284,11 @@ class Node:
         return self._directories[key]
 
     def has_directory(self, searched: tuple[Place, ...], rectangles: tuple[tuple[Place, Place], ...]) -> bool:
-        """Whether `directory` has been called before, and all that it names is built."""
+        """Whether `directory` was called before, so that all its structures are built."""
         return (searched, rectangles) in self._directories
 
     def sum_entry(self, key: int, orders: Sequence[Place], pair: tuple[Place, Place] | None) -> list[int]:
-        """The addresses, for `summing.sums`, of the structures by which one key's weights are summed."""
+        """The addresses, for `summing.sums`, of the structures that sum one key's weights."""
         named = key, tuple(orders), pair
         if named not in self._sum_entries:
             at = int(np.searchsorted(self.weights.keys, key))
@@ -330,7 +328,7 @@ class Node:
     def choice_entry(
         self, number: int, orders: Sequence[Place], pair: tuple[Place, Place] | None, *, is_latest: bool
     ) -> list[int]:
-        """The addresses, for `choosing.chosen`, of the structures by which the first tuples of an order are found."""
+        """The addresses, for `choosing.chosen`, of the structures that find the first tuples of an order."""
         named = number, tuple(orders), pair
         if named not in self._choice_entries:
             order = self.choice_order(number, is_latest=is_latest)
@@ -343,12 +341,12 @@ class Node:
     def _ranks_of(self, number: int, order: ValueOrder, place: Place) -> NDArray[np.uint32]:
         """The ranks of a choice's tuples in another order."""
         if (number, place) not in self._order_ranks:
-            ranks = permutation.positions(self.order(place))  # those that `ranks` keeps are for scans
+            ranks = permutation.positions(self.order(place))  # not kept in `ranks`, which is for scans
             self._order_ranks[number, place] = ranks[order.places].astype(np.uint32)
         return self._order_ranks[number, place]
 
     def _mapped(self, place_a: Place, place_b: Place) -> NDArray[np.uint32]:
-        """By rank in one order the same tuple's rank in another."""
+        """For each rank in one order, the same tuple's rank in another."""
         return self._lines_of(place_a, place_b)[: self.size]
 
     def _least_matrix(
@@ -365,8 +363,8 @@ class Node:
     def listing_entry(self, read: int, place: Place, other: Place | None, is_greatest: bool | None) -> list[int]:
         """What `listing.partners` needs for a direction whose condition `read` is an interval in `place`.
 
-        other: the order of its other condition, if it has one; is_greatest: whether that begins somewhere, False where
-        it ends, None where it does both
+        other: the order of its other condition, if it has one
+        is_greatest: True if that condition has only a begin, False if only an end, None if both
         """
         named = read, place, other, is_greatest
         if named not in self._listing_entries:
@@ -381,11 +379,11 @@ class Node:
 
     @property
     def listing_head(self) -> list[int]:
-        """What `listing.partners` needs of the node itself."""
+        """What `listing.partners` needs to know about the node itself."""
         return listing.head(self.size, self.seqs, self.piece_firsts, self.piece_offsets)
 
     def _lines_of(self, place: Place, other: Place) -> NDArray[np.uint32]:
-        """`_mapped` in whole lines, as `listing` reads it."""
+        """The ranks of `_mapped`, padded to whole lines, as `listing` reads them."""
         if (place, other) not in self._lines:
             self._lines[place, other] = listing.padded(self._permutation(place, other))
         return self._lines[place, other]
@@ -410,7 +408,7 @@ class Node:
         return self._prefixes[place]
 
     def split(self, at: int, level: int) -> tuple[Node, Node]:
-        """The tuples below offset `at`, 0 < at < n, and the others, as two nodes of `level`."""
+        """The tuples below offset `at`, 0 < at < n, and the rest, as two nodes of `level`."""
         began_s = self.work.timer()
         columns = {slot: _split_column(column, at) for slot, column in self.columns.items()}
         (firsts_a, offsets_a), (firsts_b, offsets_b) = _cut_pieces(self.piece_firsts, self.piece_offsets, at)
@@ -467,7 +465,7 @@ def from_batch(
     work: Work | None = None,
     weights: Sums | None = None,
 ) -> Node:
-    """A node of one batch with the columns of `slots`; copies them, so that the message can be freed."""
+    """A node of one batch with the columns of `slots`, copied so that the message can be freed."""
     size = batch.end - batch.first
     dtype = permutation.rank_type(size)
     return Node(
@@ -486,7 +484,7 @@ def from_batch(
 
 
 def _are_indexes(batch: Batch) -> bool:
-    """Whether the tuples' seqs, which ascend, are their indexes."""
+    """Whether the tuples' seqs, which ascend, equal their indexes."""
     return bool(batch.seqs[0] == batch.first and batch.seqs[-1] == batch.end - 1)
 
 
@@ -521,7 +519,7 @@ def _merged_pair(a: Node, b: Node, level: int) -> Node:
 
 
 def _ends_within(ends: Sequence[int], begin: int, size: int) -> tuple[int, ...]:
-    """Of the offsets at which groups end, those inside of the `size` tuples from `begin` on, counted from there."""
+    """The offsets at which groups end within the `size` tuples from `begin` on, counted from `begin`."""
     return tuple(end - begin for end in ends if 0 < end - begin < size)
 
 

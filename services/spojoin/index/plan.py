@@ -1,4 +1,4 @@
-"""What directions ask of every node, written once: of a frame there remains what its probes seek."""
+"""The searches of directions in every node, prepared once, so that a frame only adds what its probes seek."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64
 from spojoin.index.composite import KeyedSearch, keyed_search, searches_by_key
 from spojoin.index.conditions import Probes, RankCondition, Seek, conditions
 from spojoin.index.node import Place
@@ -16,23 +16,21 @@ from spojoin.kernels.composite import Nested
 from spojoin.kernels.ranks import Sought
 from spojoin.model import Direction
 
-I64 = NDArray[np.int64]
-
 _NONE = -1
 _NO_STARTS, _NO_GROUPS = np.empty(0, np.int64), np.empty((0, 0), np.uint32)
 
 
 def serves(direction: Direction) -> bool:
-    """Whether a plan can say what a direction asks: few conditions, equalities apart."""
+    """Whether a plan can describe a direction's search: it needs few conditions, not counting equalities."""
     return searches_by_key(direction) or direction.condition_count <= counting.CONDITIONS_MAX
 
 
 class NodePlan:
-    """The searches of a node by some directions, for each of which `serves` holds.
+    """The searches of a node by some directions, all of which `serves` accepts.
 
     rectangles: the pairs of orders in which two conditions of a direction are intervals
-    orders: by direction, the orders in which its conditions are intervals, or its groups
-    wanted: by direction, its conditions in that order
+    orders: by direction, the orders in which its conditions, or its groups, are intervals
+    wanted: by direction, its conditions in the same order
     """
 
     def __init__(self, directions: Sequence[Direction]) -> None:
@@ -43,18 +41,18 @@ class NodePlan:
         self._edges: list[tuple[int, ...]] = []
         self.orders: list[list[Place]] = []
         self.wanted: list[list[RankCondition]] = []
-        #: by direction, what its probes seek first
+        #: by direction, what its probes seek in the first search
         self._visited: list[Seek] = []
         self._rows = np.array([self._direction(d, direction) for d, direction in enumerate(directions)])
         self._edge_rows = np.array(self._edges, np.int64).reshape(-1, 5)
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """The orders that are searched, a search each."""
+        """The searched orders, one for each search."""
         return tuple(self._searches.places)
 
-    def of(self, probes: Probes) -> counting.CountPlan:
-        """What a frame's probes ask."""
+    def for_probes(self, probes: Probes) -> counting.CountPlan:
+        """The plan with what a frame's probes seek."""
         groups = [probes.keys(slots).grouping.group for slots in self._groupings]
         return counting.CountPlan(
             *self._searches.written(probes),
@@ -64,7 +62,7 @@ class NodePlan:
         )
 
     def visits(self, probes: Probes) -> I64:
-        """By direction the probes in an order that keeps neighbours close, int64 (d, m)."""
+        """For each direction, the probes in an order that keeps neighbours close, int64 (d, m)."""
         return np.stack([probes.sought(seek).probes for seek in self._visited])
 
     def _direction(self, d: int, direction: Direction) -> list[int]:
@@ -83,7 +81,7 @@ class NodePlan:
     def _written(
         self, d: int, wanted: Sequence[RankCondition], keyed: KeyedSearch | None, group: tuple[int, int]
     ) -> list[int]:
-        """A direction's row. `group`: where the probes' groups, if `keyed`, are found and numbered."""
+        """A direction's row; group: if `keyed`, the search of the probes' groups, and their numbering."""
         wanted = sorted(wanted, key=lambda condition: condition.slot)
         places: list[Place] = [(*keyed.slots, c.slot) if keyed else c.slot for c in wanted]
         self.wanted.append(list(wanted))
@@ -108,7 +106,7 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class _SoughtKey:
-    """The distinct codes of the probes' key column `number`, within groups of those before it."""
+    """The distinct codes of the probes' key column `number`, within groups of earlier key columns."""
 
     slots: tuple[int, ...]
     number: int
@@ -120,7 +118,7 @@ class _SoughtKey:
 
 @dataclass(frozen=True, slots=True)
 class _SoughtWithin:
-    """What the probes search for, each within the group of its keys."""
+    """The values for which the probes search, each within the group of its keys."""
 
     slots: tuple[int, ...]
     seek: Seek
@@ -133,17 +131,17 @@ _Wanted = Seek | _SoughtKey | _SoughtWithin
 
 
 class _Searches:
-    """The searches of a node, each made once, however many directions use what it finds."""
+    """The searches of a node, each made once for all directions that use its result."""
 
     def __init__(self) -> None:
         self.places: list[Place] = []
         self._numbers: dict[tuple[Place, _Wanted], int] = {}
         self._outer: list[int] = []
-        #: how the last values were parted, and that as an array: mostly the next are parted alike
+        #: how the last values were divided, also as an array, since the next are usually divided in the same way
         self._parted: tuple[list[tuple[int, int, int, int]], I64] = [], np.empty((0, 4), np.int64)
 
     def add(self, place: Place, wanted: _Wanted, outer: int = _NONE) -> int:
-        """The number of the search for what is wanted; `outer`: that of its groups."""
+        """The number of the search for `wanted`; outer: the number of the search for its groups."""
         key = place, wanted
         if key not in self._numbers:
             self._numbers[key] = len(self.places)

@@ -12,6 +12,7 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64
 from spojoin.index import composite, evaluation, merging
 from spojoin.index.assembly import NOTHING_TAKEN, Assembly, Taking
 from spojoin.index.conditions import Known, Probes, RankCondition, RankInterval, conditions, located
@@ -31,12 +32,10 @@ from spojoin.model import Direction, Output
 from spojoin.wire.records import NO_GROUP, Batch, Matches
 from spojoin.wire.sums import Sums
 
-I64 = NDArray[np.int64]
-
 #: The largest node for counts by one to three conditions: a larger wavelet matrix doesn't fit into the cache.
 COUNT_MAX = 1 << 20
 
-#: Searches of a probe in a node from which threads pay: fewer take less time than to wake one.
+#: From this many searches of a probe in a node on, threads pay; fewer take less time than waking one.
 TOGETHER_MIN = 1 << 13
 
 _first, _size = attrgetter("first"), attrgetter("size")
@@ -48,13 +47,13 @@ Search = tuple[Sequence[RankCondition], Assembly]
 class StreamIndex:
     """Immutable tuples of one stream, evaluated for the directions that search it.
 
-    Batches may come in any order and repeatedly. Every evaluation gives its window's first index, which is never below
-    an expired one; the window ends with the last tuple added.
+    Batches may come in any order and repeatedly. Every evaluation names its window's first index, which is never below
+    an expired one; the window ends with the last added tuple.
 
     directions: the query's directions that search the stream, all with the same probes
-    output, limit: what a probe yields, and how many partners at most (the counts stay whole)
-    taking: what of partners is taken besides their counts, if anything; then there is one direction
-    is_self: a partner's seq is its index as long as no row of the stream lacks one
+    output, limit: what a probe yields, and how many partners at most (counts are complete nevertheless)
+    taking: what is taken from partners besides their counts, if anything; then there is one direction
+    is_self: whether a partner's seq is its index as long as the stream has no void row
     work: counts merges and builds
     """
 
@@ -74,7 +73,7 @@ class StreamIndex:
         self._counts_only = output is Output.COUNT
         self._taking, self._is_taking = taking, taking.sums or taking.chooses
         self._with_seqs = taking.chooses or not self._counts_only
-        #: directions that ask the same, as both of a self join by bands alone do, are searched once
+        #: directions with equal searches, such as both of a self join with only bands, are searched once
         self._searches = list({d.predicates: d for d in self.directions}.values())
         searched = [search.predicates for search in self._searches]
         #: by direction, the number of its search
@@ -82,7 +81,7 @@ class StreamIndex:
         self._probe_slot = self.directions[0].predicates[0].probe_slot
         self._conditions = [conditions(direction.predicates) for direction in self._searches]
         self._lists = self._lists_whole()
-        #: by search, whether whole nodes are counted, or listed, as a plan says
+        #: by search, whether whole nodes are counted or listed by a plan
         self._is_planned = [(self._counts_only or self._lists) and serves(search) for search in self._searches]
         self._plans_all = all(self._is_planned)
         plan = NodePlan([*compress(self._searches, self._is_planned)])
@@ -94,34 +93,33 @@ class StreamIndex:
         self._with_permutations = self._by_wavelet and not all(map(composite.searches_by_key, directions))
         self._node_max = COUNT_MAX if self._by_wavelet or self._lists else CHUNK_MAX
         self._nodes: list[Node] = []
-        #: nodes and how many structures had been built when their bytes were summed, and the sum
+        #: the nodes, and how many structures were built, when bytes were last summed; and the sum
         self._weighed: tuple[list[Node], int, int] = [], 0, 0
         self._batch_ends: dict[int, int] = {}
         self._first_end, self._expired, self._group = 0, 0, NO_GROUP
 
     def _lists_whole(self) -> bool:
-        """Whether partners in whole nodes are listed as a plan says, in all directions."""
+        """Whether partners in whole nodes are listed by a plan, in all directions."""
         wants_all = not self._counts_only and not self._is_taking and self.limit is None
         return wants_all and all(map(serves, self._searches))
 
     def _ended_early(self, plan: NodePlan) -> EarlyCounts | None:
-        """What counts whole nodes where a few partners are enough."""
+        """The counter of whole nodes if a few partners are enough, otherwise None."""
         enough = self._taking.enough if self._counts_only and self._plans_all else None
         return None if enough is None else EarlyCounts(plan, enough)
 
     @property
     def tuples(self) -> int:
-        """Tuples held, including those behind the window that share a node with others."""
+        """Held tuples, including those that have left the window but share a node with others."""
         return sum(map(_size, self._nodes))
 
     @property
     def nodes(self) -> int:
-        """Nodes held."""
         return len(self._nodes)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays held."""
+        """Bytes of all held arrays."""
         nodes, builds, weight = self._weighed
         if nodes != self._nodes or builds != self.work.builds:
             weight = sum(node.nbytes for node in self._nodes)
@@ -129,9 +127,9 @@ class StreamIndex:
         return weight
 
     def add(self, batch: Batch, weights: Sums | None = None, ratings: Ratings | None = None) -> None:
-        """Add a batch; one that is known, expired or empty changes nothing.
+        """Add a batch unless it is known, expired or empty.
 
-        weights, ratings: of its tuples, where partners are summed, or chosen
+        weights, ratings: of its tuples, if partners are summed or chosen
         """
         if batch.batch_id in self._batch_ends or batch.end <= max(self._expired, batch.first):
             return
@@ -142,11 +140,11 @@ class StreamIndex:
         self._close_groups(batch.group)
 
     def end_group(self, group: int) -> None:
-        """No further batch belongs to this group: merge its nodes, before probes that come with its end search them."""
+        """Merge the nodes of a group that gets no further batch, before the probes that come with its end."""
         self._close_groups(group + 1)
 
     def expire(self, lower_index: int) -> None:
-        """Forget batches whose tuples all have indexes smaller than `lower_index`.
+        """Forget batches whose tuples all have indexes below `lower_index`.
 
         Batches that were merged with later ones may stay: at most one tuple in merging.BEHIND_ONE_IN.
         """
@@ -161,7 +159,7 @@ class StreamIndex:
     def evaluate(
         self, codes: tuple[I64, ...], lower: I64, sort: Callable[[int], Sought] | None = None
     ) -> tuple[Matches, ...]:
-        """The matches of m probes in each of the index's directions, among all tuples held with index >= lower.
+        """The matches of m probes in each of the index's directions, among all held tuples with index >= lower.
 
         codes: int64 (m,) per key column of the probe stream, by slot; lower: int64 (1,) or (m,); sort: as in `Probes`
         """
@@ -173,9 +171,9 @@ class StreamIndex:
         return tuple([found[number] for number in self._numbers])
 
     def ask(self, codes: tuple[I64, ...], lower: I64, sort: Callable[[int], Sought] | None = None) -> AskedIndex | None:
-        """What m probes ask, to be answered some at a time; arguments as of `evaluate`.
+        """The search of m probes, to be answered for some of them at a time; arguments as in `evaluate`.
 
-        None where it is answered at once alone: where it isn't listed, or some windows hold a part of a node.
+        None if it can only be answered at once: if partners aren't listed, or some windows hold part of a node.
         """
         if not self._lists:
             return None
@@ -199,7 +197,7 @@ class StreamIndex:
         self._search(self._nodes[whole_from:], probes, None, assemblies, runner)
 
     def _whole_from(self, lower: I64) -> int:
-        """The number of nodes before the first that lies in every probe's window, as all after it do."""
+        """The number of nodes before the first one that, like all later ones, lies in every probe's window."""
         last = int(lower[0]) if len(lower) == 1 else int(lower.max())
         return 0 if self._nodes[0].first >= last else bisect_left(self._nodes, last, key=_first)
 
@@ -211,7 +209,7 @@ class StreamIndex:
         assemblies: list[Assembly],
         runner: TaskRunner,
     ) -> None:
-        """Search nodes; `lower`: of each probe, and the distinct; None where every probe's window holds all of them."""
+        """Search nodes; lower: each probe's bound, and the distinct bounds; None if every window holds all nodes."""
         searches = list(zip(self._conditions, assemblies, strict=True))
         whole = self._answered_whole(nodes, lower)
         if whole:
@@ -223,7 +221,7 @@ class StreamIndex:
             self._search_nodes(probes, others, lower and lower[0], searches, runner)
 
     def _answered_whole(self, nodes: list[Node], lower: tuple[I64, list[int]] | None) -> list[Node]:
-        """The nodes that are counted or listed, whole, in some directions."""
+        """The nodes that are counted or listed as a whole in some directions."""
         if not any(self._is_planned):
             return []
         return [
@@ -233,7 +231,7 @@ class StreamIndex:
         ]
 
     def _is_cut(self, bounds: list[int], node: Node) -> bool:
-        """Whether some probe's window holds a part of a node, or, unless all directions are planned, may miss it."""
+        """Whether some probe's window holds part of a node or, unless all directions are planned, may miss the node."""
         if not self._plans_all:
             return node.end > bounds[0] and node.first < bounds[-1]
         above = bisect_right(bounds, node.first)
@@ -247,7 +245,7 @@ class StreamIndex:
         assemblies: list[Assembly],
         runner: TaskRunner,
     ) -> None:
-        """Count or list nodes that each probe's window holds whole or not at all; `lower` as in `_search`."""
+        """Count or list nodes that each probe's window holds completely or not at all; `lower` as in `_search`."""
         if lower is None:
             self._answer_alike(nodes, probes, None, assemblies, runner)
             return
@@ -264,7 +262,7 @@ class StreamIndex:
         assemblies: list[Assembly],
         runner: TaskRunner,
     ) -> None:
-        """Count or list nodes that lie in the windows of the same probes; missed: (m,), those of which they don't."""
+        """Count or list nodes that lie in the windows of the same probes; missed: (m,), the other probes."""
         if self._lists:
             asked = self._whole_lists.ask(nodes, probes, runner)
             for by_direction in asked.partners(0, len(assemblies[0]), runner):
@@ -331,7 +329,7 @@ class StreamIndex:
                     assembly.add(matches, node)
 
     def _runner(self, searches: int) -> TaskRunner:
-        """Nodes are searched together, each by one thread, which builds its structures: unless one awaits another.
+        """The runner for nodes, each searched by one thread, which builds its structures; in turn if a limit applies.
 
         searches: how often a probe is searched in a node
         """
@@ -364,7 +362,7 @@ class StreamIndex:
         return evaluation.collect_masked(node, intervals, *slices, room)
 
     def _take(self, node: Node, intervals: list[RankInterval], slices: tuple[I64, I64] | None) -> NodeMatches:
-        """Sums of a node, or its first tuples, or both."""
+        """The sums of a node, or its first tuples, or both."""
         kept, latest = self._taking.nothing(len(intervals[0].a)), self._taking.latest
         if slices is None:
             return evaluation.taken(node, intervals, kept, latest)
@@ -384,11 +382,11 @@ class StreamIndex:
         return node
 
     def _size_max(self, group: int) -> int:
-        """The most tuples of a node of one group."""
+        """How many tuples a node of one group may have."""
         return self._left_max() if group == NO_GROUP else self._node_max
 
     def _left_max(self) -> int:
-        """The most tuples of a node that windows leave in parts, so that it is split again: a quarter of the window."""
+        """How many tuples a node may have that windows leave in parts, so that it is split: a quarter of the window."""
         return min(self._node_max, max(self.tuples >> 2, 4 * evaluation.MASKED_MAX))
 
     def _close_groups(self, group: int) -> None:
@@ -402,9 +400,9 @@ class StreamIndex:
 
 @dataclass(frozen=True, slots=True)
 class AskedIndex:
-    """What m probes ask of an index, which changes only behind the answers.
+    """The search of m probes in an index, which changes only after all answers.
 
-    nodes: what they ask of its nodes, None where there is nothing to ask
+    nodes: the search of its nodes, None if there is nothing to search
     numbers: by direction, the number of its search
     """
 
@@ -414,7 +412,7 @@ class AskedIndex:
 
     @property
     def most(self) -> int:
-        """The number of partners that all probes together have at most."""
+        """How many partners all probes together have at most."""
         return 0 if self.nodes is None else sum(self.nodes.most[number] for number in self.numbers)
 
     def matches(self, first: int, last: int) -> tuple[Matches, ...]:

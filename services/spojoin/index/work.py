@@ -8,21 +8,21 @@ from threading import Lock
 
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
 
-#: Seconds that never run backwards. An index has no clock: a caller that wants times passes a timer.
+#: A monotonic clock in seconds. An index has no clock: a caller that wants times passes a timer.
 Timer = Callable[[], float]
 
 
 def untimed() -> float:
-    """The timer for callers that want no times: all are 0."""
+    """The timer for callers that want no times; it always returns 0."""
     return 0.0
 
 
 @dataclass(slots=True)
 class Work:
-    """Counts and durations. The timer serves these numbers only: no decision depends on them.
+    """Counts and durations, which influence no decision.
 
     merges: nodes made from others, by merging or splitting; builds: search structures made for a node on first use
-    runner: runs the pieces of a search, by default in turn; `built` may be called from all of them at once
+    runner: runs the pieces of a search, by default in turn; all pieces may call `built` at once
     """
 
     timer: Timer = field(default=untimed, repr=False, compare=False)
@@ -34,12 +34,12 @@ class Work:
     _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     def merged(self, began_s: float) -> None:
-        """Count nodes made from others, from `began_s` by the timer until now."""
+        """Count nodes made from others, which took the time since `began_s`."""
         self.merges += 1
         self.merge_seconds += self.timer() - began_s
 
     def built(self, began_s: float) -> None:
-        """Count a structure built, from `began_s` by the timer until now."""
+        """Count a built structure, which took the time since `began_s`."""
         with self._lock:
             self.builds += 1
             self.build_seconds += self.timer() - began_s

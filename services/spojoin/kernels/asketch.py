@@ -14,12 +14,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U64
 from spojoin.kernels.compile import kernel
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 
 FILTER_ITEMS: Final = 32
 DEPTH: Final = 4

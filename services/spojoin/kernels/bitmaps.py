@@ -8,18 +8,12 @@ every other one the kept prefixes around the interval are applied as they are, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U64, Flags, Unsigned
 from spojoin.kernels.compile import inlined, kernel, popcount, trailing_zeros
 from spojoin.kernels.segments import with_room
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-Flags = NDArray[np.bool_]
-Unsigned = NDArray[Any]
 
 #: Ranks between kept prefixes: with chunks of at most CHUNK_MAX tuples at most 32 bytes a tuple and predicate.
 SAMPLE_RANKS = 256

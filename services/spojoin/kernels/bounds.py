@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.model import Domain, Op
-
-I64 = NDArray[np.int64]
 
 LEAST = np.iinfo(np.int64).min
 GREATEST = np.iinfo(np.int64).max

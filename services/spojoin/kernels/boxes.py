@@ -20,14 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U8, U32, U64
 from spojoin.kernels import wavelet
 from spojoin.kernels.compile import inlined, kernel, popcount
 from spojoin.kernels.lanes import LANES, LINE, boxes_step, bytes_below
-
-I64 = NDArray[np.int64]
-U32 = NDArray[np.uint32]
-U64 = NDArray[np.uint64]
-U8 = NDArray[np.uint8]
 
 #: The last levels, whose blocks fit a cache line, are one comparison of all values of a block.
 _LEAF_LEVELS = 6

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U8, U32, U64
 from spojoin.kernels.chosen import Chosen, ValueOrder, better, insert
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.counting import (
@@ -26,12 +26,6 @@ from spojoin.kernels.counting import (
 )
 from spojoin.kernels.least import NOTHING, LeastMatrix, least_between, least_of, log2
 from spojoin.kernels.memory import half_rows, half_words, levels, located, octets, signed_words
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-U32 = NDArray[np.uint32]
-U8 = NDArray[np.uint8]
-Flags = NDArray[np.bool_]
 
 #: Words of an order's entry in a node's directory: how many tuples it has; their codes, ties, and ranks in the orders
 #: of both conditions; the values and runs of a `LeastMatrix`, their rows, and the words of a row of values; and which

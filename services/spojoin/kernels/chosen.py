@@ -12,16 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U16, U32, Flags
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.intervals16 import and_collect
 from spojoin.kernels.permutation import sort_column
 from spojoin.kernels.ratings import CODED, NEVER
 from spojoin.kernels.segments import before
-
-I64 = NDArray[np.int64]
-U32 = NDArray[np.uint32]
-U16 = NDArray[np.uint16]
-Flags = NDArray[np.bool_]
 
 #: A tie has a number's bits below those of the kind, and where the latest comes first the complement of them.
 _NUMBER_BITS = 61

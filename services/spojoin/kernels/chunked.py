@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
+from spojoin.arrays import I64
 
 #: Rows of a chunk: few, so that little room stands empty, and enough for rows that come one by one.
 CHUNK_ROWS = 8_192

@@ -10,14 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U16, U32
 from spojoin.kernels import sum_matrix
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.running_sums import running, running_at
 from spojoin.kernels.wavelet import build, rectangle_counts
 
-I64 = NDArray[np.int64]
-U32 = NDArray[np.uint32]
-U16 = NDArray[np.uint16]
 Two = tuple[U16, U16]
 
 #: A matrix pays from so many tuples, which are compared with a probe in the time of a rectangle, and so many probes,

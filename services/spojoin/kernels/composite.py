@@ -8,17 +8,12 @@ such orders maps every group onto itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U32, Unsigned
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.lanes import LANES, bisect_step, bisect_step_above, prefetch
-
-I64 = NDArray[np.int64]
-U32 = NDArray[np.uint32]
-Unsigned = NDArray[Any]
 
 #: Searches that are bisected together, step by step: their states fit the first-level cache.
 _TOGETHER = 1 << 8

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U32
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.composite import search_nested
 from spojoin.kernels.memory import half_words, levels, located, octets, signed_words
 from spojoin.kernels.ranks import SortedKeys, search_sorted
 from spojoin.kernels.wavelet import Wavelet, add_bands, add_rectangles, rectangle_states
-
-I64 = NDArray[np.int64]
-U32 = NDArray[np.uint32]
 
 #: So many conditions beside equalities are answered in logarithmic time.
 CONDITIONS_MAX = 2

@@ -7,8 +7,8 @@ of `exact_sums`; the lowest of integers is worth 1. Most numbers have few, and o
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import F64, I64, U64, Flags
 from spojoin.kernels.compile import kernel
 from spojoin.kernels.exact_sums import (
     DIGITS,
@@ -21,11 +21,6 @@ from spojoin.kernels.exact_sums import (
     shifted,
     split,
 )
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-F64 = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 #: Digits of 128-bit integers.
 WHOLE_DIGITS = 4

@@ -8,14 +8,9 @@ and is rounded once, when it, or its quotient, is read.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import F64, I64, U64, Flags
 from spojoin.kernels.compile import inlined, kernel
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-F64 = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 #: 2,098 bits of doubles, and 64 more for as many terms as there may be, all rounded up.
 DIGITS = 72

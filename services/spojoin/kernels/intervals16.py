@@ -12,14 +12,12 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U16, Unsigned
 from spojoin.kernels.common_slice import common_slice, count_common
 from spojoin.kernels.compile import inlined, kernel, trailing_zeros
-from spojoin.kernels.permutation import Unsigned, invert, positions, sort_places
+from spojoin.kernels.permutation import invert, positions, sort_places
 from spojoin.kernels.ranks import SortedKeys, rank_intervals, sorted_keys
 from spojoin.kernels.segments import before
-
-I64 = NDArray[np.int64]
-U16 = NDArray[np.uint16]
 
 #: The complement of an empty interval has length n + 1, which must still be a uint16.
 STORED_MAX = (1 << 16) - 2

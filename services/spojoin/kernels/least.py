@@ -12,13 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import U8, U32, U64
 from spojoin.kernels.compile import inlined, kernel, popcount
 from spojoin.kernels.lanes import LINE
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-U32 = NDArray[np.uint32]
-U8 = NDArray[np.uint8]
 
 #: Above all values.
 NOTHING = np.uint32(0xFFFF_FFFF)

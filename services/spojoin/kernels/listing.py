@@ -13,17 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U32, U64, Unsigned
 from spojoin.kernels.compile import inlined, kernel, trailing_zeros
 from spojoin.kernels.counting import SIGN, CountPlan, find_ends, find_group, room, search_node
 from spojoin.kernels.lanes import HALVES, halves_within, prefetch
 from spojoin.kernels.memory import half_words, levels, located, shorts, signed_words
 from spojoin.kernels.segments import with_room
 
-I64 = NDArray[np.int64]
-Unsigned = NDArray[Any]
-U16 = NDArray[np.uint16]
-U32 = NDArray[np.uint32]
-U64 = NDArray[np.uint64]
 #: A node's size, and addresses of the offsets in an order, narrow or wide, of ranks and of the tree; 0 for none.
 Read = tuple[int, int, int, int, int]
 _COUNT, _NARROW_AT, _WIDE_AT, _RANKS_AT, _TREE_AT = range(5)

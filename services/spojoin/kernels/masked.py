@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U16
 from spojoin.kernels.common_slice import common_slice, sum_common
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.intervals16 import and_counts, scan_counts
 from spojoin.kernels.lanes import SHORTS, sum_admitted
-
-I64 = NDArray[np.int64]
-U16 = NDArray[np.uint16]
 
 #: Stored tuples that are weighed at once: the masks of so many stay in the cache.
 _BLOCK = 2048

@@ -16,15 +16,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from spojoin.arrays import I16, I32, I64, U8, U16, U32, U64
 from spojoin.kernels.compile import inlined
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-I16 = NDArray[np.int16]
-U64 = NDArray[np.uint64]
-U32 = NDArray[np.uint32]
-U16 = NDArray[np.uint16]
-U8 = NDArray[np.uint8]
 
 #: LLVM's name for it among the levels of locality.
 _SECOND_LEVEL = 2

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64
 from spojoin.kernels.compile import kernel
 
-I64 = NDArray[np.int64]
 Segments = tuple[I64, I64]
 
 

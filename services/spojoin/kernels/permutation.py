@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64, Unsigned
 from spojoin.kernels.compile import kernel
-
-I64 = NDArray[np.int64]
-Unsigned = NDArray[Any]
 
 #: So few codes are sorted by insertion in less time than NumPy's calls take.
 _INSERTED_MAX = 128

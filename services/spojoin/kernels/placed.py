@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64
 from spojoin.kernels.compile import kernel
-
-I64 = NDArray[np.int64]
 
 
 @kernel

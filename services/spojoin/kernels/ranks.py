@@ -9,15 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U32
 from spojoin.kernels.bounds import GREATEST, LEAST
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.lanes import LANES, bisect_step, count_below, prefetch
 from spojoin.kernels.permutation import sort_places
-
-I64 = NDArray[np.int64]
-U32 = NDArray[np.uint32]
 
 #: Keys per block: a cache line.
 _BLOCK = LANES

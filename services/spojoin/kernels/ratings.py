@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
-I8 = NDArray[np.int8]
+from spojoin.arrays import I8, I64
 
 #: Kinds: before all codes, ordered by its code, behind all, and in no order.
 FIRST, CODED, LAST, NEVER = -1, 0, 1, 2

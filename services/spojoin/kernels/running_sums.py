@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.memory import located, signed_words, word_at
-
-I64 = NDArray[np.int64]
 
 #: Running sums of a block.
 BLOCK = 32

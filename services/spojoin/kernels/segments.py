@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64
 from spojoin.kernels.compile import inlined, kernel
-
-I64 = NDArray[np.int64]
 
 
 def before(counts: NDArray[Any]) -> I64:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U16, Unsigned
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.intervals16 import STORED_MAX
-from spojoin.kernels.permutation import Unsigned, positions
+from spojoin.kernels.permutation import positions
 from spojoin.kernels.ranks import Sought
-
-I64 = NDArray[np.int64]
-U16 = NDArray[np.uint16]
 
 #: A sorted column: codes ascending, ties by arrival, and the arrival offset of each.
 Sorted = tuple[I64, Unsigned]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U8, U64
 from spojoin.kernels.compile import inlined, kernel, popcount
 from spojoin.kernels.lanes import LANES, LINE, bytes_below, line_sum, trace_step, weigh_step
 from spojoin.kernels.memory import fetch_ahead, located, octets, signed_halves, signed_shorts, signed_words
@@ -32,10 +33,6 @@ from spojoin.kernels.running_sums import (
     shorten,
 )
 from spojoin.kernels.wavelet import Wavelet, corner_of, first_bits, rectangle_states, settle
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-U8 = NDArray[np.uint8]
 
 #: The greatest absolute weights that fit 16 bits, and of which LINE fit 32 bits together.
 _SHORT_MAX, _HALF_MAX = (1 << 15) - 1, (1 << 31) // LINE - 1

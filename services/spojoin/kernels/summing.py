@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U32
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.counting import (
     CONDITIONS_MAX,
@@ -31,9 +32,6 @@ from spojoin.kernels.counting import (
 from spojoin.kernels.memory import levels, octets
 from spojoin.kernels.running_sums import RUNNING_ENTRY, RunningSums, running_at
 from spojoin.kernels.sum_matrix import MATRIX_ENTRY, SumMatrix, add_weighed, sum_states
-
-I64 = NDArray[np.int64]
-U32 = NDArray[np.uint32]
 
 #: Words of a row's entry in a node's directory: the running sums of the orders of both conditions, then the matrix's;
 #: zeros where the node's tuples all weigh nothing, or where a direction has no such condition.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
-I64 = NDArray[np.int64]
+from spojoin.arrays import I64
 
 
 class Tail:

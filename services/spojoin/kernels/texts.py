@@ -11,12 +11,9 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from spojoin.arrays import I32, I64, U8
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.lanes import prefetch
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-U8 = NDArray[np.uint8]
 
 #: Bytes that are copied at once: gathered texts are followed by as many bytes that may be written.
 WORD = 8

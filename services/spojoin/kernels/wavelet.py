@@ -13,12 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U8, U64
 from spojoin.kernels.compile import inlined, kernel, popcount
 from spojoin.kernels.lanes import LANES, LINE, bytes_below, count_bytes_below, range_step, wavelet_step
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-U8 = NDArray[np.uint8]
 
 #: The last levels, whose nodes fit a cache line, are one comparison of all values of a node.
 _LEAF_LEVELS = 6

@@ -12,10 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 from spojoin.errors import ConfigurationError
 from spojoin.local.broker_config import KafkaNode, Peers
-from spojoin.local.children import Children, start_error
-from spojoin.local.jars import Progress, kafka_jars
-from spojoin.local.java import find_java
-from spojoin.local.local_server import LocalServer
+from spojoin.local.children import Children, LocalServer, start_error
+from spojoin.local.jars import Progress, find_java, kafka_jars
 from spojoin.local.net import LOOPBACK, Server, cause, free_port, listens, require_free, wait_until_up
 from spojoin.local.security import BrokerSecurity
 
@@ -27,12 +25,12 @@ class LocalBroker(LocalServer):
     """A broker on 127.0.0.1.
 
     Args:
-        children: what keeps the process.
-        folder: data and log; default a temporary folder that goes with `children`.
-        port: where clients connect; default any free one.
-        progress: called with what takes long.
-        security: how it is closed; default not at all.
-        member: its number and its cluster, where it isn't alone.
+        children: keeps the process.
+        folder: data and log; by default a temporary folder that is deleted with `children`.
+        port: the port for clients; by default any free one.
+        progress: called with each step that takes long.
+        security: its access control; by default none.
+        member: its number and its cluster, if it isn't alone.
 
     """
 
@@ -64,17 +62,17 @@ class LocalBroker(LocalServer):
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to."""
+        """The address for clients."""
         return f"{LOOPBACK}:{self.port}"
 
     @property
     def admin_properties(self) -> Mapping[str, str | int | float | bool]:
-        """What clients need besides to do anything here."""
+        """Further properties with which clients may do anything here."""
         return self._security.client if self._security else {}
 
     @property
     def pid(self) -> int | None:
-        """The broker's process while it runs."""
+        """The id of the broker's process while it runs."""
         return self._process.pid if self._process else None
 
     def lost(self) -> str | None:
@@ -85,11 +83,11 @@ class LocalBroker(LocalServer):
 
     @property
     def log(self) -> Path:
-        """What the broker says."""
+        """The broker's log."""
         return self.folder / "broker.log"
 
     def start(self) -> Self:
-        """Start on the same data and port as ever, and return when the broker answers."""
+        """Start, always with the same data and port, and return when the broker answers."""
         self.launch()
         return self.wait_until_up()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spojoin.local.security import BrokerSecurity
 
-#: the largest record, and the room that a batch needs around it
+#: the size of the largest record, and the room that a batch needs around it
 MESSAGE_BYTES_MAX = 64 << 20
 SEGMENT_BYTES = MESSAGE_BYTES_MAX + (8 << 20)
 _PROPERTIES = """\
@@ -69,14 +69,14 @@ Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """The nodes of one cluster, each a voter: their ids, and the ports of their controllers on this machine."""
+    """The nodes of one cluster, all of them voters: their ids, and the ports of their controllers on this machine."""
 
     cluster: str
     controllers: Mapping[int, int]
 
     @property
     def voters(self) -> str:
-        """As nodes are told."""
+        """The voters in the form of a node's configuration."""
         return ",".join(f"{node}@127.0.0.1:{port}" for node, port in self.controllers.items())
 
 
@@ -86,8 +86,8 @@ class KafkaNode:
 
     java, jars: the command, and the folder with Kafka's jars; folder: its configuration and data
     host, port: the address given to clients; listen: the address that it binds, empty for all
-    security: how it is closed; without it anybody who reaches it may do anything
-    node, peers: its number, and the nodes of its cluster, itself included; None where it is alone
+    security: its access control; without it, everybody who reaches the node may do anything
+    node, peers: its number, and the nodes of its cluster, including itself; None if it is alone
     """
 
     java: str
@@ -103,7 +103,7 @@ class KafkaNode:
 
     @property
     def is_formatted(self) -> bool:
-        """Whether its folder was prepared once."""
+        """Whether the node's folder has been prepared."""
         return (self.folder / "data" / "meta.properties").exists()
 
     @property
@@ -156,7 +156,7 @@ class KafkaNode:
 
     def _command(self, main: str, arguments: Sequence[str], heap: str) -> list[str]:
         log4j = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}"
-        # The optimising compiler takes 40 % of a core in the first minutes, which is all that such a broker lives.
+        # The optimising compiler takes 40 % of a core in the first minutes, and such a broker doesn't live longer.
         quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         jvm = [f"-Xmx{heap}", "-XX:+ExitOnOutOfMemoryError", *quick, "-Djava.awt.headless=true", log4j]
         jvm += self.security.java_options if self.security else []
@@ -164,6 +164,5 @@ class KafkaNode:
 
 
 def new_cluster_id() -> str:
-    """A cluster's id."""
     cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-    return "A" + cluster[1:] if cluster.startswith("-") else cluster  # the tool would take it for an option
+    return "A" + cluster[1:] if cluster.startswith("-") else cluster  # the tool would take "-..." for an option

@@ -1,9 +1,4 @@
-"""Processes that end with their parent, however the parent ends.
-
-A watcher, a shell of a few lines, waits on a pipe whose other end only the parent holds. The pipe closes when the
-parent is gone, SIGKILL included, and the watcher ends what is left. This needs no Linux-only call, and unlike
-PR_SET_PDEATHSIG it does not mistake the end of the starting thread for the end of the parent.
-"""
+"""Processes that end with their parent, however it ends; and servers, which may be killed and started again."""
 
 from __future__ import annotations
 
@@ -12,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -19,8 +15,8 @@ from typing import Self
 
 from spojoin.errors import ConfigurationError
 
-#: lines "+ PID" and "- PID" register and forget a child, "/ FOLDER" a folder to delete; at the pipe's end: ask the
-#: children, wait up to GRACE seconds, kill them, delete the folders
+#: lines "+ PID" and "- PID" register and forget a child, "/ FOLDER" registers a folder to delete; at the pipe's end, it
+#: asks the children to end, waits up to GRACE seconds, kills them, and deletes the folders
 _WATCHER = """
 trap '' HUP INT TERM
 pids=' '
@@ -41,7 +37,7 @@ for p in $pids; do kill -KILL "$p" 2>/dev/null; done
 
 
 class Children:
-    """Starts processes, each in a session of its own so that Ctrl-C reaches them through the parent only.
+    """Starts processes, each in a separate session, so that Ctrl-C reaches them only through the parent.
 
     `grace_s` whole seconds may pass between asking a process to stop and killing it.
     """
@@ -96,7 +92,7 @@ class Children:
         return status
 
     def forget(self, process: subprocess.Popen[bytes]) -> None:
-        """Stop watching a process that has ended: its id may come to belong to a stranger."""
+        """Stop watching a process that has ended, since another process may get its id."""
         if process in self._running:
             self._running.remove(process)
             self._tell(f"- {process.pid}")
@@ -125,7 +121,39 @@ class Children:
 
 
 def start_error(what: str, error: OSError) -> ConfigurationError:
-    """One sentence for what the system refused."""
+    """The error, in one sentence, if the system refused to start something."""
     if error.errno == errno.ENOSPC:
         return ConfigurationError(f"the disk is full: make room in {error.filename or 'the temporary folder'}")
     return ConfigurationError(f"{what} could not be started: {error.strerror or error}")
+
+
+class LocalServer(ABC):
+    """A server that runs within a `with` block, as one of `children`."""
+
+    def __init__(self, children: Children) -> None:
+        self._children = children
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Start, always on the same port, and return when the server answers."""
+
+    def kill(self) -> None:
+        """Kill at once, as a crash would; `start` brings the server back with what it keeps on disk."""
+        self._end(is_hard=True)
+
+    def close(self) -> None:
+        self._end(is_hard=False)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _end(self, *, is_hard: bool) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            self._children.stop(process, is_hard=is_hard)

@@ -1,10 +1,11 @@
-"""Jars from Maven Central by Apache Ivy, which PySpark's wheel carries, so that no Maven is needed."""
+"""Finds a Java for Kafka, and fetches jars from Maven Central with Apache Ivy, which PySpark's wheel contains."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -12,19 +13,48 @@ from pathlib import Path
 
 from spojoin.errors import ConfigurationError
 from spojoin.local.children import start_error
-from spojoin.local.java import find_java
+
+#: Kafka 4 brokers need it
+JAVA_VERSION_MIN = 17
 
 #: tried together; raise both at once and run the contract suite
 KAFKA_MODULES = ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4")
 
 #: of the package `ivy`
 _DEBIAN_IVY = Path("/usr/share/java/ivy.jar")
-
 Progress = Callable[[str], None]
 
 
+def find_java() -> str:
+    """The path of a Java runtime that is new enough: JAVA_HOME's, otherwise the one on PATH.
+
+    Raises ConfigurationError with what to do if there is none.
+    """
+    advice = (
+        f"install a Java {JAVA_VERSION_MIN} runtime (for example the package openjdk-{JAVA_VERSION_MIN}-jre-headless)"
+    )
+    java = shutil.which("java", path=os.path.join(os.environ.get("JAVA_HOME", ""), "bin")) or shutil.which("java")
+    if java is None:
+        raise ConfigurationError(f"Java is missing: {advice}, or set JAVA_HOME")
+    version = _version(java)
+    if version < JAVA_VERSION_MIN:
+        raise ConfigurationError(f"{java} is Java {version}, too old for Kafka: {advice}, and set JAVA_HOME to it")
+    return java
+
+
+def _version(java: str) -> int:
+    """The feature number: 17 for 17.0.15, 8 for 1.8.0."""
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    if found is None:
+        raise ConfigurationError(
+            f"{java} -version says no version but {said.strip()!r}: set JAVA_HOME to a Java runtime"
+        )
+    return int(found[1])
+
+
 def cache_folder() -> Path:
-    """Where jars are kept: SPOJOIN_CACHE_FOLDER, else the user's cache folder (XDG_CACHE_HOME or ~/.cache)."""
+    """The folder for jars: SPOJOIN_CACHE_FOLDER, otherwise the user's cache folder (XDG_CACHE_HOME or ~/.cache)."""
     if named := os.environ.get("SPOJOIN_CACHE_FOLDER"):
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spojoin"
@@ -43,11 +73,11 @@ def fetch(
     *,
     is_complete: bool = False,
 ) -> Path:
-    """The folder with the jars of `modules` ("organisation:name:revision") and all they depend on.
+    """The folder with the jars of `modules` ("organisation:name:revision") and all their dependencies.
 
-    is_complete: `modules` names all that is needed, and nothing is added to it
+    is_complete: whether `modules` names all dependencies, so that none is added
     Fetched once into `cache` (default `cache_folder()`); SPOJOIN_MAVEN_URL names another repository than Maven Central.
-    Raises ConfigurationError where Java, PySpark or the network is missing, or the disk is full.
+    Raises ConfigurationError if Java, PySpark or the network is missing, or the disk is full.
     """
     root = cache or cache_folder()
     folder = root / "jars" / "+".join([name, *(module.rsplit(":", 1)[1] for module in modules)])
@@ -66,11 +96,11 @@ def fetch(
 
 
 def _publish(libs: Path, folder: Path) -> None:
-    """Give the whole folder its name at once, so that a half-filled one is never taken for whole."""
+    """Rename the folder when it is complete, so that a half-filled one is never used."""
     try:
         libs.rename(folder)
     except OSError:
-        if not folder.is_dir():  # else another process was faster, with the same jars
+        if not folder.is_dir():  # otherwise another process was faster, with the same jars
             raise
 
 
@@ -105,7 +135,7 @@ def _retrieve(ivy: Sequence[str], described: str, scratch: Path, progress: Progr
 
 
 def _follow(output: Iterable[str], progress: Progress) -> list[str]:
-    """Pass on one line a downloaded jar; return all lines."""
+    """Report a line for each downloaded jar; return all lines."""
     said: list[str] = []
     for line in output:
         said.append(line.rstrip())

@@ -16,10 +16,10 @@ from spojoin.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
 SERVER_PORTS = (10_240, 32_768)
-#: The ports given last: those that ask for them may not listen yet.
+#: The ports given last, since servers may not listen on them yet.
 _given: deque[int] = deque(maxlen=4_096)
 
-#: what a server's own log says -> the sentence that it means
+#: texts in a server's log -> the sentences that explain them
 _CAUSES = (
     ("Address already in use", "{name}'s port {port} is in use: stop what holds it or choose another port"),
     ("No space left on device", "the disk is full: {name} needs room in {folder}"),
@@ -28,9 +28,9 @@ _CAUSES = (
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on now, nor was given before, as far as is remembered.
+    """A port of this machine that is free, and wasn't given before, as far as is remembered.
 
-    It lies below the ports that systems hand out to clients, one of which might take it before the server does.
+    It is below the ports that systems assign to clients; otherwise a client might take it before the server does.
     """
     while True:
         port = random.randrange(*SERVER_PORTS)
@@ -49,7 +49,7 @@ def _can_bind(probe: socket.socket, port: int) -> bool:
 
 
 def require_free(name: str, port: int) -> None:
-    """Raise ConfigurationError where somebody listens on `port`."""
+    """Raise ConfigurationError if a process listens on `port`."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -60,7 +60,7 @@ def require_free(name: str, port: int) -> None:
 
 
 class Server(NamedTuple):
-    """A started process, the port that it is to listen on, and where its output goes."""
+    """A started process, the port on which it should listen, and the file for its output."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -69,7 +69,7 @@ class Server(NamedTuple):
 
 
 def wait_until_up(server: Server, is_up: Callable[[], bool], timeout_s: float) -> None:
-    """Wait for a server; raise ConfigurationError with its cause where it ends or takes longer than `timeout_s`."""
+    """Wait for a server; raise ConfigurationError with the cause if it ends or takes longer than `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not is_up():
         if server.process.poll() is not None:
@@ -87,7 +87,7 @@ def listens(port: int) -> bool:
 
 
 def cause(server: Server, when: str = "ended while it started") -> str:
-    """Why a server has ended, as its log says it; `when` goes before its last words."""
+    """Why a server has ended, according to its log; `when` precedes the log's last lines."""
     text = server.log.read_text(errors="replace")
     for sign, sentence in _CAUSES:
         if sign in text:

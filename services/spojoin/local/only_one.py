@@ -1,4 +1,4 @@
-"""One `spojoin up` of a query on a Kafka: a second one is refused at its start, and doesn't fence the first one."""
+"""Allows one `spojoin up` per query and Kafka: a second one is refused when it starts, and doesn't fence the first."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from spojoin.protocol.topic_config import DEFAULTS, TopicKind
 from spojoin.protocol.topology import Topic, topic_name
 
 ASK_S, POLL_S = 5.0, 0.5
-#: The least that brokers take: after a crash the place is free again when it has passed.
+#: The least time that brokers allow; after a crash, the query is free again when it has passed.
 SESSION_MS = 6_000
 
 
 class OnlyOne:
-    """Holds a query's place among those that serve it with `spojoin up`, as the member of a consumer group.
+    """Claims a query for this `spojoin up`, as the member of a consumer group.
 
-    Raises ConfigurationError where another one holds it. Where Kafka doesn't let this user see, nobody is kept out.
+    Raises ConfigurationError if another one has claimed it. If this user may not see groups, no claim is refused.
     """
 
     def __init__(
@@ -37,7 +37,6 @@ class OnlyOne:
         self._thread = threading.Thread(target=self._hold, name="spojoin-only-one", daemon=True)
 
     def __enter__(self) -> Self:
-        """Take the place."""
         log = KafkaLog(self._config)
         try:
             log.create_topics({topic_name(self._query, Topic.GENERATIONS): 1}, self._topic_config)
@@ -55,12 +54,11 @@ class OnlyOne:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave it."""
         self._ended.set()
         self._thread.join(2 * POLL_S)
 
     def holders(self) -> list[str]:
-        """Those that serve the query with `spojoin up`; none where Kafka doesn't let this user see."""
+        """The processes that serve the query with `spojoin up`; none if this user may not see groups."""
         admin = AdminClient(self._config.common())
         try:
             found = admin.describe_consumer_groups([self._group], request_timeout=ASK_S)[self._group].result()

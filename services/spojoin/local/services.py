@@ -1,4 +1,4 @@
-"""The processes that serve one query: which there are, and the settings of each."""
+"""The processes that serve one query, and their settings."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from spojoin.local.net import LOOPBACK, free_port
 from spojoin.local.supervise import Service
 from spojoin.model import Query
 from spojoin.page.settings import PAGE_PREFIX
-from spojoin.protocol.joiners import joiner_count
 from spojoin.protocol.packing import APART, PACKABLE, TOGETHER, Packing, group_name, parse_packing, roles_of
-from spojoin.protocol.services import FIRST_INSTANCE, idle_roles, instance_name, role_of
+from spojoin.protocol.services import FIRST_INSTANCE, idle_roles, instance_name, joiner_count, role_of
 from spojoin.protocol.topology import Role
-from spojoin.runtime.readers import PAGE, is_read, readers_of
+from spojoin.runtime.setting_readers import PAGE, is_read, readers_of
 from spojoin.runtime.settings import ENV_PREFIX
 
-#: The module that runs several roles; it is given their names.
+#: The module that runs several roles, whose names are its arguments.
 _COMMAND_OF_SEVERAL = "spojoin.runtime"
-#: The instances of a service where it has a standby.
+#: The instances of a service with a standby.
 INSTANCES = (FIRST_INSTANCE, "b")
-#: Workers in a process that PO-Join shares; further ones run beside it.
+#: How many workers run in a process that PO-Join shares; further ones run in separate processes.
 WORKERS_INSIDE = 1
 
 
@@ -31,7 +30,7 @@ WORKERS_INSIDE = 1
 class Deployment:
     """A query on a cluster. `extra` holds further settings by name, for all services.
 
-    joiners: mutable joiners; None for as many as predicates
+    joiners: the number of mutable joiners; None for as many as predicates
     packing: which roles share a process; standbys: whether each has a second instance
     """
 
@@ -47,7 +46,7 @@ class Deployment:
 
     @property
     def replaces(self) -> bool:
-        """Whether the query may take the place of another one, which has to end first."""
+        """Whether the query may replace another one, which has to end first."""
         return self.extra.get("replace", "").lower() == "true"
 
     @property
@@ -57,10 +56,10 @@ class Deployment:
 
 
 def services_of(deployment: Deployment) -> list[Service]:
-    """One process for each role or group of roles, but for mutable joiners and PO-Join workers as many as asked for.
+    """A process for each role or group of roles, and as many mutable joiners and PO-Join workers as the deployment has.
 
-    Those that the query's layout has no work for are left out, unless another query may have to end before it.
-    There is no controller: it serves Kubernetes, where workers come and go.
+    Roles without work in the query's layout are left out, unless another query may have to end first. There is no
+    controller: it is for Kubernetes, where workers come and go.
     """
     if deployment.standbys:
         single = replace(deployment, standbys=False)
@@ -93,7 +92,7 @@ def _service(deployment: Deployment, name: str, module: str, own: Mapping[str, s
 
 
 def renewed(service: Service, settings: Mapping[str, str]) -> Service:
-    """Another process of a service, beside the one that there is, with further settings."""
+    """Another process of a service, beside the existing one, with further settings."""
     port = free_port()
     named = {f"{ENV_PREFIX}{name.upper()}": value for name, value in {**settings, "metrics_port": str(port)}.items()}
     return replace(service, port=port, environment={**service.environment, **named})
@@ -107,14 +106,14 @@ def page_of(deployment: Deployment) -> Service:
 
 
 def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role, int | None]]:
-    """Roles that have a process of their own, and workers beside those that share one."""
+    """The roles with separate processes, and the workers beside those that share one."""
     numbers: dict[Role, Sequence[int]] = {
         Role.MUTABLE: range(deployment.joiner_count),
         Role.POJOIN: range(deployment.workers),
         Role.CONTROLLER: (),
     }
     if deployment.query.layout.has_mutable_part and packing == parse_packing(TOGETHER):
-        numbers[Role.PREDICTOR] = ()  # only other layouts follow its plans, and one process is to be cheap
+        numbers[Role.PREDICTOR] = ()  # only other layouts use its plans, and a single process should be cheap
     if not deployment.replaces:
         numbers |= dict.fromkeys(idle_roles(deployment.query.layout), ())
     for role in filter(packing.is_shared, PACKABLE):
@@ -126,7 +125,7 @@ def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role,
 def _environment(
     deployment: Deployment, readers: Collection[str], own: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, str]:
-    """The settings that a process reads, its `own` ones among them."""
+    """The settings that a process reads, including its `own`."""
     settings = {
         "query_file": str(deployment.query_file.resolve()),
         "bootstrap_servers": deployment.bootstrap,
@@ -137,7 +136,7 @@ def _environment(
         **own,
         **deployment.extra,
     }
-    # Every service is one busy thread; pools of threads in each would only take turns on the same cores.
+    # Each service has one busy thread; pools of threads would only compete for the same cores.
     environment = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     # Of the largest worker count, which all read, the worker count is the default.
     read = [name for name in settings if name == "workers" or is_read(name, readers)]

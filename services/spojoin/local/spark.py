@@ -1,4 +1,4 @@
-"""A Spark of this machine alone: quiet, without pages, with this Python for its tasks."""
+"""Starts a Spark on this machine: quiet, without web pages, with this Python for its tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SETTINGS = SESSION_SETTINGS | {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-#: The second logger is the one by which Spark announces its level.
+#: The second logger is the one with which Spark announces its level.
 _LOGGING = """status = error
 appender.console.type = Console
 appender.console.name = console
@@ -44,10 +44,10 @@ def local_spark(name: str, master: str, settings: Mapping[str, str], log_level: 
     """A session of a Spark in this process, or the one that runs already.
 
     master: such as `local[2]`
-    settings: of Spark, by name; they replace those made here
-    log_level: of Log4j, `off` for nothing at all
+    settings: further settings of Spark, by name; they take precedence over the settings made here
+    log_level: Log4j's level, `off` for no log
 
-    Raises ConfigurationError where Java is missing.
+    Raises ConfigurationError if Java is missing.
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -56,9 +56,9 @@ def local_spark(name: str, master: str, settings: Mapping[str, str], log_level: 
 
 
 def started(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:
-    """A session with settings, or the one that runs already; raises ConfigurationError where Java is missing.
+    """A session with settings, or the one that runs already; raises ConfigurationError if Java is missing.
 
-    master: None for the one that `spark-submit` says
+    master: None for the master of `spark-submit`
     """
     conf = SparkConf().setAppName(name)
     if master is not None:
@@ -79,12 +79,12 @@ def started(name: str, master: str | None, settings: Mapping[str, str]) -> Spark
 
 @contextmanager
 def _interrupt_kept() -> Iterator[None]:
-    """Ctrl-C goes on to do what it did: Spark's handler asks its JVM in the midst of another answer, and fails."""
+    """Keep the handler of Ctrl-C: Spark's handler calls its JVM in the middle of another answer, and fails."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
     finally:
-        if threading.current_thread() is threading.main_thread():  # elsewhere Spark sets none
+        if threading.current_thread() is threading.main_thread():  # in other threads Spark sets no handler
             signal.signal(signal.SIGINT, before)
 
 

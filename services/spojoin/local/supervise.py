@@ -1,4 +1,4 @@
-"""Keeps a query's services running on this machine, each as a process of its own, and ends them together."""
+"""Keeps a query's services running on this machine, each in its own process, and ends them together."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from spojoin.local.children import Children
 
 #: A first start compiles kernels, on two cores that all services share.
 READY_TIMEOUT_S = 120.0
-#: SIGTERM lets a service finish its frame; beyond this it is killed, which the protocol allows at any moment.
+#: SIGTERM lets a service finish its frame; after this time it is killed, which the protocol allows at any moment.
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.1
 PROBE_TIMEOUT_S = 2.0
-#: Where the servers are gone, services can finish nothing.
+#: The same if the servers are gone, since services can't finish anything then.
 STOP_LOST_S = 1.0
 TAIL_LINES = 15
-#: The status of a service that Kafka takes for replaced: by another instance, or since the machine stood still longer
-#: than a transaction may. The first would do so again within this time of a service that is started again.
+#: The status of a service that Kafka takes for replaced: another instance has replaced it, or the machine stood still
+#: for longer than a transaction may. Another instance would replace a restarted service again within this time.
 STATUS_FENCED = 4
 FENCED_AGAIN_S = 60.0
 
@@ -57,7 +57,7 @@ class _Running:
     fenced_at: float | None = None
 
     def is_replaced(self, status: int) -> bool:
-        """Whether the service ended because another instance is there, so far as its end tells."""
+        """Whether the service seems to have ended because of another instance, by its status and how long it ran."""
         if status != STATUS_FENCED:
             return False
         before, self.fenced_at = self.fenced_at, time.monotonic()
@@ -68,8 +68,8 @@ class Supervisor:
     """Starts services, restarts those that end by themselves, and ends all of them.
 
     Args:
-        children: who keeps the processes; they end with this process, however it ends.
-        logs: the folder for one log a service.
+        children: keeps the processes; they end with this process, however it ends.
+        logs: the folder for the logs, one per service.
         restarts_max: how often one service may end by itself before that counts as failure.
         notice: called with every change.
 
@@ -92,7 +92,7 @@ class Supervisor:
         self.stop_timeout_s = STOP_TIMEOUT_S
 
     def start(self, services: Sequence[Service]) -> None:
-        """Start all; none waits for another, since every service waits for its topics itself."""
+        """Start all services, in any order, since every service waits for its topics."""
         self._logs.mkdir(parents=True, exist_ok=True)
         for service in services:
             log = self._logs / f"{service.name}.log"
@@ -102,7 +102,7 @@ class Supervisor:
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Return when all services say that they are ready.
 
-        Raises ServiceError where one ends, ConfigurationError where one isn't ready in time.
+        Raises ServiceError if one ends, ConfigurationError if one isn't ready in time.
         """
         waiting = dict(self._running)
         deadline = time.monotonic() + timeout_s
@@ -120,28 +120,28 @@ class Supervisor:
                 time.sleep(POLL_S)
 
     def renew(self, services: Sequence[Service]) -> None:
-        """Start each beside the process that has its name, as an upgrade does; `tend` puts it in that one's place."""
+        """Start each service beside the process of its name, as upgrades do; `tend` then replaces that process."""
         for service in services:
             log = self._logs / f"{service.name}.log"
             self._coming[service.name] = _Running(service, self._launch(service, log), log)
 
     @property
     def is_renewed(self) -> bool:
-        """Whether no process waits to take another's place, and none is about to end."""
+        """Whether no process waits to replace another, and none is about to end."""
         return not (self._coming or self._leaving)
 
     def services(self) -> dict[str, Service]:
-        """What runs, by name."""
+        """The running services, by name."""
         return {name: running.service for name, running in self._running.items()}
 
     def tend(self) -> None:
-        """Restart what has ended by itself; raises ServiceError where that has happened too often."""
+        """Restart services that have ended by themselves; raises ServiceError if that has happened too often."""
         self._go_on_renewing()
         self._restart(self._coming)
         self._restart({name: each for name, each in self._running.items() if name not in self._coming})
 
     def _go_on_renewing(self) -> None:
-        """Who is ready takes the place; who had it is asked to end, and made to where that takes too long."""
+        """Let ready processes replace the old ones, which are asked to end, and killed if that takes too long."""
         for name in [name for name, coming in self._coming.items() if is_ready(coming.service.port)]:
             before, self._running[name] = self._running[name], self._coming.pop(name)
             before.process.terminate()
@@ -178,7 +178,7 @@ class Supervisor:
         return {name: running.process.pid for name, running in self._running.items()}
 
     def stop(self) -> None:
-        """Ask all to end at once, wait for them together, kill what is left."""
+        """Ask all services to end at once, wait for them together, and kill the others."""
         running = [*self._running.values(), *self._coming.values()]
         processes = [*(each.process for each in running), *self._leaving]
         for process in processes:
@@ -232,10 +232,10 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def ending_on_signals() -> Iterator[None]:
-    """Within the block SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does; once: the end takes its course.
+    """Within the block, the first SIGTERM or SIGHUP raises KeyboardInterrupt, as Ctrl-C does; later ones do nothing.
 
-    The error has the signal's name, also where a library was ended by the signal and raises one of its own. A signal
-    that the caller ignores, as nohup does SIGHUP, stays ignored.
+    The error has the signal's name, even if the signal ended a library that raises its own error. A signal that the
+    caller ignores, as nohup ignores SIGHUP, stays ignored.
     """
     heard: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What processes have used so far, where the system reports it (Linux)."""
+"""What processes have used so far, if the system reports it (Linux)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,17 @@ def usage_of(pid: int) -> Usage | None:
 
 
 def family_cpu_s(pid: int) -> float | None:
-    """Processor time of a process and of all that it and its children have started, those that have ended included.
+    """Processor time of a process and of all its descendants, including those that have ended.
 
     None if it is gone or the system doesn't report it.
     """
     try:
         found = sum(_seconds(pid))
-        children = [child for task in (_folder(pid) / "task").iterdir() for child in _children(task)]
+        children = [
+            int(child)
+            for task in (_folder(pid) / "task").iterdir()
+            for child in (task / "children").read_text().split()
+        ]
     except OSError:
         return None
     return found + sum(family_cpu_s(child) or 0.0 for child in children)
@@ -44,12 +48,8 @@ def _folder(pid: int) -> Path:
 
 def _seconds(pid: int) -> tuple[float, float]:
     """Processor time of a process, and of its children that have ended."""
-    # The command name may hold blanks and brackets: fields are counted behind its last bracket.
+    # The command name may hold blanks and brackets: fields are counted after its last bracket.
     fields = (_folder(pid) / "stat").read_text().rpartition(")")[2].split()
     own, of_children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
     tick_hz = os.sysconf("SC_CLK_TCK")
     return own / tick_hz, of_children / tick_hz
-
-
-def _children(task: Path) -> list[int]:
-    return [int(child) for child in (task / "children").read_text().split()]

@@ -1,4 +1,4 @@
-"""Users of a closed local broker, and what they may do: what an operator or a site's own tool does elsewhere."""
+"""Adds users with their rights to a local broker with access control, as an operator does on other clusters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def add_users(broker: LocalBroker, passwords: Mapping[str, str]) -> None:
-    """Give users their passwords. Raises KafkaException where the broker refuses."""
+    """Give users their passwords. Raises KafkaException if the broker refuses."""
     kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, ITERATIONS)
     asked: list[UserScramCredentialAlteration] = [
         UserScramCredentialUpsertion(name, kind, text.encode()) for name, text in passwords.items()
@@ -41,7 +41,7 @@ def add_users(broker: LocalBroker, passwords: Mapping[str, str]) -> None:
 
 
 def allow(broker: LocalBroker, user: str, rights: Iterable[Right]) -> None:
-    """Let a user do these things as well. Raises KafkaException where the broker refuses."""
+    """Give a user further rights. Raises KafkaException if the broker refuses."""
     admin = _admin(broker)
     for done in admin.create_acls([_binding(user, right) for right in rights]).values():
         done.result()

@@ -1,1 +1,1 @@
-"""What partners add to the sums of a left row: the parts that find them weigh them, and the sink reads the sums."""
+"""What partners add to a left row's sums: parts weigh the partners that they find, and the sink reads the sums."""

@@ -6,10 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64, Flags
 from spojoin.kernels.codes import fold_doubles
-from spojoin.wire.records import I64
-
-Flags = NDArray[np.bool_]
 
 
 def flags(values: pa.Array) -> Flags:
@@ -18,7 +16,7 @@ def flags(values: pa.Array) -> Flags:
 
 
 def halves(values: pa.Array) -> tuple[NDArray[np.uint64], I64]:
-    """Integers or decimals as 128 bits, lower and upper, (n,) each; NULL is 0."""
+    """Integers or decimals as 128 bits, lower and upper half, (n,) each; NULL is 0."""
     if pa.types.is_uint64(values.type):
         values = values.cast(pa.decimal128(20, 0))
     if pa.types.is_integer(values.type):
@@ -30,12 +28,12 @@ def halves(values: pa.Array) -> tuple[NDArray[np.uint64], I64]:
 
 
 def doubles(values: pa.Array) -> NDArray[np.float64]:
-    """Numbers as doubles, (n,); NULL is 0."""
-    return np.asarray(_filled(values.cast(pa.float64()), 0.0).to_numpy(), np.float64)
+    """Numbers as doubles, rounded, (n,); NULL is 0."""
+    return np.asarray(_filled(values.cast(pa.float64(), safe=False), 0.0).to_numpy(), np.float64)
 
 
 def codes(values: pa.Array) -> I64:
-    """Codes, int64 (n,), that order as the values of a type do for which `ColumnType.is_coded`; of NULL any."""
+    """Codes, int64 (n,), with the order of the values, whose type `ColumnType.is_coded`; for NULL, any code."""
     if pa.types.is_floating(values.type):
         return fold_doubles(doubles(values))
     if pa.types.is_decimal(values.type):
@@ -46,5 +44,5 @@ def codes(values: pa.Array) -> I64:
 
 
 def _filled(values: pa.Array, value: float) -> pa.Array:
-    """The values, with a number in place of NULL; a copy only where there is one."""
+    """The values with a number in place of NULL; copied only if there is a NULL."""
     return values.fill_null(value) if values.null_count else values

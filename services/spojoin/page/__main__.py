@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spojoin.page.service import main
-from spojoin.runtime.service import leave
+from spojoin.runtime.process import leave
 
 if __name__ == "__main__":
     leave(main())

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic
 
-#: What leaves the system. All roles read the results too, but only to know where to resume: that is no flow of data.
+#: The topics that leave the system. All roles read the results too, but only to know where to resume.
 OUTLETS = (Topic.RESULTS, Topic.DEAD)
-#: What all roles read to agree on what is served: no flow of data either.
+#: The topics that all roles read to agree on what is served, which isn't a flow of data either.
 AGREEMENTS = (Topic.GENERATIONS,)
 
 
@@ -44,7 +44,7 @@ def topic_node(topic: Topic) -> str:
 
 
 def flow_of(topology: Sequence[Edge] = TOPOLOGY) -> Flow:
-    """The picture of a topology: each role below all whose records it reads, but for feedback, which goes up."""
+    """A picture of a topology: each role is below those whose records it reads, except for feedback, which rises."""
     ranks = _ranks(topology)
     last = max(ranks.values())
     rows: list[list[str]] = [[] for _ in range(2 * last + 3)]
@@ -56,13 +56,13 @@ def flow_of(topology: Sequence[Edge] = TOPOLOGY) -> Flow:
 
 
 def readers(topic: Topic, topology: Sequence[Edge] = TOPOLOGY) -> list[Role]:
-    """Who reads a topic for its data: not who reads back what itself wrote, and nobody where data leaves."""
+    """The roles that read a topic for its data, except for those that wrote it; none if the topic leaves the system."""
     is_read = topic not in (*OUTLETS, *AGREEMENTS)
     return [e.role for e in topology if is_read and topic in e.reads and topic not in e.writes]
 
 
 def writers(topic: Topic, topology: Sequence[Edge] = TOPOLOGY) -> list[Role]:
-    """Who writes a topic."""
+    """The roles that write a topic."""
     return [e.role for e in topology if topic in e.writes]
 
 

@@ -1,38 +1,143 @@
-"""The latest results and dead letters as rows of short texts, from what stands in their topics."""
+"""The latest results and dead letters: the ends of their topics, as rows of short texts."""
 
 from __future__ import annotations
 
 import base64
 import codecs
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 import pyarrow as pa
+import structlog
 from pyroaring import BitMap64
 
-from spojoin.errors import WireError
+from spojoin.errors import SpoJoinError, WireError
 from spojoin.model import Output
-from spojoin.page.avro_results import AvroResults
-from spojoin.ports.interfaces import LogRecord
+from spojoin.ports.interfaces import Bounds, Clock, Log, LogPartition, LogReader, LogRecord, LogUnavailable
 from spojoin.protocol.topology import REPLAYED
+from spojoin.runtime.registry import RegisteredResults
 from spojoin.wire.codec import decode
 from spojoin.wire.records import WorkerCount
 from spojoin.wire.registered import PREFIX_BYTES, schema_id_of
-from spojoin.wire.results import CONTENT_TYPE, JSON, REGISTERED_AVRO, REGISTERED_JSON, SEQ, result_from_message
+from spojoin.wire.result_forms import AVRO, JSON, JSON_SCHEMA
+from spojoin.wire.results import CONTENT_TYPE, SEQ, result_from_message
 
-#: how many of each are shown
+#: A registry that failed isn't asked again for this long, since each request may take seconds.
+PAUSE_MS = 30_000
+
+_log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+DEPTH_STEP = 4
+
+#: how long a look may read; it keeps what it has found by then
+READ_S_MAX = 2.0
+POLL_S = 0.1
+RECORDS_MAX = 64
+
+#: how many results and dead letters are shown
 ROWS = 20
+
 #: how many of the last worker counts are read; the one with the largest version counts
 COUNTS = 16
+
 #: longer texts are cut
 TEXT_MAX = 60
 VALUE_MAX = 160
-#: A reason is shown whole, unless it quotes a whole message.
+
+#: The longest reason that is shown whole; only one that quotes a whole message is longer.
 DETAIL_MAX = 1_000
 _UTF8 = codecs.getincrementaldecoder("utf-8")
-
 Row = dict[str, Any]
+
+
+class AvroResults:
+    """Reads rows by their registered schemas."""
+
+    def __init__(self, results: RegisteredResults, clock: Clock) -> None:
+        self._results = results
+        self._clock = clock
+        self._again_ms = 0.0
+
+    def row(self, value: bytes) -> dict[str, Any] | None:
+        """The columns of a row; None while its schema is unavailable."""
+        if self._clock.monotonic_ms() < self._again_ms:
+            return None
+        try:
+            return self._results.row(value)
+        except SpoJoinError as error:
+            self._again_ms = self._clock.monotonic_ms() + PAUSE_MS
+            _log.warning("rows in Avro can't be read", reason=str(error))
+            return None
+
+
+#: how many offsets before the end are read at first, and at most; some hold no record (transaction markers)
+DEPTH_MIN, DEPTH_MAX = 4, 1_024
+
+
+class TopicTail(Generic[T]):
+    """Keeps the latest `wanted` items that `items_of` makes of one partition's records, the oldest first.
+
+    Only the topic's end is read, not all that passes: a look costs the same at any rate.
+    """
+
+    def __init__(
+        self,
+        log: Log[bytes],
+        source: LogPartition,
+        wanted: int,
+        items_of: Callable[[LogRecord[bytes]], Sequence[T]],
+    ) -> None:
+        self.items: list[T] = []
+        #: the offset after the last record; None while there is no such topic
+        self.end: int | None = None
+        self._log = log
+        self._source = source
+        self._wanted = wanted
+        self._items_of = items_of
+        self._depth = DEPTH_MIN
+
+    def look(self, reader: LogReader[bytes]) -> None:
+        """Read what is new; nothing else may be open in `reader`. Raises LogUnavailable, and what `items_of` raises."""
+        bounds = self._bounds()
+        if bounds is None:
+            self.end, self.items = None, []
+            return
+        deadline = time.monotonic() + READ_S_MAX
+        while bounds.end != self.end:
+            start = max(bounds.earliest, bounds.end - self._depth)
+            found = self._read(reader, start, bounds.end, deadline)
+            is_enough = len(found) >= self._wanted or start == bounds.earliest or self._depth >= DEPTH_MAX
+            if is_enough or time.monotonic() > deadline:
+                self.end, self.items = bounds.end, found
+            else:
+                self._depth *= DEPTH_STEP
+
+    def _bounds(self) -> Bounds | None:
+        try:
+            return self._log.bounds(self._source)
+        except LogUnavailable:
+            if self._log.partitions(self._source.topic):
+                raise
+            return None
+
+    def _read(self, reader: LogReader[bytes], start: int, end: int, deadline: float) -> list[T]:
+        found: deque[T] = deque(maxlen=self._wanted)
+        if start == end:
+            return []
+        reader.open(self._source, start)
+        try:
+            while reader.position(self._source) < end and not reader.at_end(self._source):
+                for record in reader.poll(RECORDS_MAX, POLL_S):
+                    found.extend(self._items_of(record))
+                if time.monotonic() > deadline:
+                    break
+        finally:
+            reader.drop(self._source)
+        return list(found)
 
 
 class ResultRows(NamedTuple):
@@ -43,7 +148,7 @@ class ResultRows(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """A refused message: when it came, why it was refused, where it stands, and how its value begins."""
+    """A refused message: when it came, why it was refused, its place, and the beginning of its value."""
 
     time_ms: int
     reason: str
@@ -58,11 +163,11 @@ def rows_of(record: LogRecord[bytes], output: Output = Output.PAIRS, avro: AvroR
     avro: reads rows in Avro; without it, their sizes are shown
     """
     headers = dict(record.headers)
-    if headers.get(CONTENT_TYPE) == JSON:
+    if headers.get(CONTENT_TYPE) == JSON.content_type:
         return _json_rows(record.value, record.offset, output)
-    if headers.get(CONTENT_TYPE) == REGISTERED_JSON:
+    if headers.get(CONTENT_TYPE) == JSON_SCHEMA.content_type:
         return _json_rows(record.value[PREFIX_BYTES:], record.offset, output)
-    if headers.get(CONTENT_TYPE) == REGISTERED_AVRO:
+    if headers.get(CONTENT_TYPE) == AVRO.content_type:
         return _avro_rows(headers, record.value, avro)
     rows: pa.RecordBatch = result_from_message(headers, record.value).rows
     found: list[Row] = rows.slice(max(0, rows.num_rows - ROWS)).to_pylist()
@@ -70,7 +175,7 @@ def rows_of(record: LogRecord[bytes], output: Output = Output.PAIRS, avro: AvroR
 
 
 def _avro_rows(headers: Mapping[str, bytes], value: bytes, avro: AvroResults | None) -> list[Row]:
-    """A message is a row, or none; without the registry that has its schema, what can be said of it."""
+    """A message as a row, if it is one; if the registry has no schema for it, what is known about it."""
     if not value:
         return []
     row = None if avro is None else avro.row(value)
@@ -82,7 +187,7 @@ def _avro_rows(headers: Mapping[str, bytes], value: bytes, avro: AvroResults | N
 
 
 def _json_rows(value: bytes, offset: int, output: Output) -> list[Row]:
-    """A message is a probe, or a probe with its pairs, or a row; the value is empty where there is none."""
+    """A message as rows: it is a probe, a probe with its pairs, or a row; an empty value gives none."""
     if not value:
         return []
     try:
@@ -90,7 +195,7 @@ def _json_rows(value: bytes, offset: int, output: Output) -> list[Row]:
         pairs = probe.pop("pairs", None) if output is Output.PAIRS else None
         return [probe] if pairs is None else [{**probe, **pair} for pair in pairs[-ROWS:]]
     except (ValueError, AttributeError, TypeError) as error:
-        raise WireError(f"the result at offset {offset} is no JSON object of ours: {error}") from error
+        raise WireError(f"the result at offset {offset} is no JSON.content_type object of ours: {error}") from error
 
 
 def result_rows(rows: Sequence[Row], output: Output) -> ResultRows:
@@ -132,7 +237,7 @@ def _letter_of(record: LogRecord[bytes], headers: Mapping[str, bytes]) -> Letter
 
 
 def readable(value: bytes) -> str:
-    """How a message begins: text as it is, else its length and its bytes, in hex where they are not ASCII."""
+    """The beginning of a message: its text, or its length and its bytes, in hex if they are not ASCII."""
     start = value[: 4 * VALUE_MAX]
     try:
         text = _UTF8().decode(start, final=len(start) == len(value))
@@ -155,7 +260,7 @@ def _said(headers: Mapping[str, bytes], name: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A sentence about a message may quote what no screen shows."""
+    """A sentence about a message, with unprintable characters escaped."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 

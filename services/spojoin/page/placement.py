@@ -1,8 +1,8 @@
-"""Coordinates for a graph whose nodes stand in rows: few crossings, no overlaps, lines that pass between the nodes.
+"""Coordinates for a graph with nodes in rows: few crossings, no overlaps, and lines that pass between the nodes.
 
-The usual steps of layered drawing: a line that passes rows gets a waypoint of its own in each of them; waypoints are
-ordered by their neighbours' means and then swapped while that removes crossings; then they move towards their
-neighbours as far as the order and the widths allow. Lines of one source share waypoints, so that they run as one trunk.
+These are the usual steps of layered drawing. A line that passes rows gets a waypoint in each of them. Waypoints are
+ordered by their neighbours' means, and then swapped while this removes crossings. Then they move towards their
+neighbours as far as the order and the widths allow. Lines from one source share waypoints, so that they form a trunk.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Box(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """The whole: `lines` has for each link its points, in pairs: from one row's edge to the next row's edge."""
+    """The whole picture; `lines` has the points of each link, in pairs: from one row's edge to the next row's edge."""
 
     width: float
     height: float
@@ -169,7 +169,7 @@ class _Grid:
         return _mean([self._x[other] for other in around], self._x[node])
 
     def _offsets(self, row: Sequence[str]) -> list[float]:
-        """How far each node's centre stands at least to the right of the first one's."""
+        """The least distance of each node's centre to the right of the first node's centre."""
         offsets = [0.0]
         for left, right in pairwise(row):
             space = NODE_SPACE if left in self._sizes and right in self._sizes else LINE_SPACE

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from spojoin.page.settings import PAGE_PREFIX, PageAddress
-from spojoin.telemetry.http_server import ThreadServer
+from spojoin.telemetry.health_server import ThreadServer
 
 TEXT, HTML, JSON = "text/plain; charset=utf-8", "text/html; charset=utf-8", "application/json"
 #: the server hangs up on a client that has been silent for this long

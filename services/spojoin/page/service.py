@@ -13,20 +13,19 @@ import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, GCCollector, ProcessCollector, generate_latest
 
 from spojoin.errors import ConfigurationError
-from spojoin.page.avro_results import AvroResults
 from spojoin.page.document import document, policy
+from spojoin.page.latest import AvroResults
 from spojoin.page.server import HTML, JSON, TEXT, Answers, PageServer, Response
 from spojoin.page.settings import PageSettings, load_page_settings, secrets_of
 from spojoin.page.state import Censor, state_of
 from spojoin.page.subject import Subject
 from spojoin.page.watch import LogWatch, StoreWatch, Watches
-from spojoin.ports.clock import SystemClock
+from spojoin.ports.interfaces import SystemClock
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.redis_store import RedisStore
 from spojoin.query.load import load_query
+from spojoin.runtime.process import EXIT_CONFIGURATION, EXIT_DONE, end_when_changed
 from spojoin.runtime.registry import RegisteredResults
-from spojoin.runtime.rotation import end_when_changed
-from spojoin.runtime.service import EXIT_CONFIGURATION, EXIT_DONE
 from spojoin.runtime.settings import Settings
 from spojoin.telemetry import log_lines
 from spojoin.telemetry.status import without_credentials
@@ -95,7 +94,7 @@ def censor_of(secrets: Sequence[str]) -> Censor:
 
 
 def answers_of(subject: Subject, watches: Watches, censor: Censor) -> Answers:
-    """What each path gives."""
+    """The response to each path."""
     page = Response(200, HTML, document(subject.query.name))
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -116,7 +115,7 @@ def answers_of(subject: Subject, watches: Watches, censor: Censor) -> Answers:
 
 
 def _stop_on_signals(stop: threading.Event) -> None:
-    """SIGTERM and SIGINT ask for the end; a second one ends at once."""
+    """Let SIGTERM and SIGINT ask for the end; a second signal ends the process at once."""
 
     def ask(number: int, _: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)

@@ -60,7 +60,7 @@ def secrets_of(settings: Settings) -> list[str]:
 
 
 def _passwords(address: str) -> list[str]:
-    """An address's password, as it is written there and as it is meant."""
+    """An address's password, as written and decoded."""
     password = urlsplit(address).password or ""
     return list(dict.fromkeys((password, unquote(password))))
 

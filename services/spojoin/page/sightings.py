@@ -1,24 +1,59 @@
-"""What the store says at one moment, and what takes a series of looks: rates, and which services have gone silent."""
+"""What the store holds at one moment, and what needs several looks: rates, and which services have gone silent."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spojoin.errors import BadData
-from spojoin.page.rates import Rates
 from spojoin.page.subject import Subject
 from spojoin.ports.shared_state import key
 from spojoin.protocol.topology import Role, Topic
-from spojoin.telemetry.expected import ExpectedServices, expected_of
+from spojoin.telemetry.expected_services import ExpectedServices, expected_of
 from spojoin.telemetry.status import ServiceStatus, reports_of, status_rows, totals_of
+
+#: a rate is taken over the latest readings, about one a second
+READINGS = 6
 
 Entries = Mapping[str, Mapping[str, str]]
 
 #: services report every second; one that has been silent for this long is gone
 SILENCE_MS_MAX = 5_000
+
+
+class Rates:
+    """Readings of counters by name; no more are kept than a rate needs."""
+
+    def __init__(self) -> None:
+        self._readings: dict[Hashable, deque[tuple[float, float]]] = {}
+
+    def note(self, name: Hashable, at_ms: float, value: float) -> None:
+        """A counter's value at a time of its own clock; one that has fallen was restarted."""
+        readings = self._readings.setdefault(name, deque(maxlen=READINGS))
+        if readings and value < readings[-1][1]:
+            readings.clear()
+        if not readings or at_ms > readings[-1][0]:
+            readings.append((at_ms, value))
+
+    def per_s(self, name: Hashable) -> float | None:
+        """The mean increase a second over the latest readings; None before the second one."""
+        readings = self._readings.get(name)
+        if readings is None or len(readings) < 2:
+            return None
+        (first_ms, first), (last_ms, last) = readings[0], readings[-1]
+        return 1000 * (last - first) / (last_ms - first_ms)
+
+    def all_per_s(self) -> dict[Hashable, float]:
+        """The rates of all counters that have one."""
+        return {name: rate for name in self._readings if (rate := self.per_s(name)) is not None}
+
+    def keep(self, names: Iterable[Hashable]) -> None:
+        """Forget all other counters."""
+        kept = set(names)
+        self._readings = {name: readings for name, readings in self._readings.items() if name in kept}
 
 
 class PartitionName(NamedTuple):
@@ -44,7 +79,7 @@ class Instance(NamedTuple):
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has fallen silent."""
+        """Whether the service has gone silent."""
         return self.silent_ms > SILENCE_MS_MAX
 
 
@@ -66,7 +101,7 @@ class Sighting(NamedTuple):
 
 @dataclass(slots=True)
 class _Heard:
-    """A service's last report by its own clock, and when it came by ours: clocks that differ do no harm."""
+    """A service's last report by its own clock, and when it came by ours, so that clocks may differ."""
 
     wall_ms: int = -1
     at_ms: float = 0.0
@@ -81,7 +116,7 @@ class Observer:
         self._heard: dict[str, _Heard] = {}
 
     def take(self, entries: Entries, now_ms: float, wall_ms: int) -> Sighting:
-        """What `entries` say; `now_ms` never runs backwards. Raises BadData where they can't be read."""
+        """The content of `entries`; `now_ms` never runs backwards. Raises BadData if they can't be read."""
         try:
             return self._sighting(entries, now_ms, wall_ms)
         except (ValueError, IndexError) as error:

@@ -1,4 +1,4 @@
-"""/state.json: everything that the page shows, as plain data made of what was seen. Pure functions."""
+"""Makes /state.json, all that the page shows as plain data, from what was seen, with pure functions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from spojoin.page.subject import Subject, window_text
 from spojoin.protocol.packing import roles_of
 from spojoin.protocol.services import NEEDED, names, role_of, service_of
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
-from spojoin.telemetry.expected import NOBODY
+from spojoin.telemetry.expected_services import NOBODY
 from spojoin.telemetry.hop import ABOUT
-from spojoin.telemetry.hop_rows import hop_rows
-from spojoin.telemetry.status import FINE, holder_of, open_rows, unanswered_ms
+from spojoin.telemetry.status import FINE, holder_of, hop_rows, open_rows, unanswered_ms
 
 Json = dict[str, Any]
-#: removes from a sentence what must not be shown
+#: removes secrets from a sentence
 Censor = Callable[[str], str]
 
-#: what a service says that has gone silent
+#: the state shown for a service that has gone silent
 SILENT = "reports nothing"
 
 #: roles that count tuples; the others count the records that they read
@@ -34,9 +33,9 @@ _COUNTS_TUPLES = (Role.ROUTER, Role.SINK)
 class Known:
     """All that is known at a moment. None: never seen. `troubles` are sentences about what is away.
 
-    is_store_up: whether the store answered the last look; what it said before is shown, but no state relies on it.
-    out_per_s: records a second appended to topics that no service says it reads.
-    workers: the worker count requested last; None where none was.
+    is_store_up: whether the store answered the last request; older content is shown, but no state relies on it.
+    out_per_s: records per second appended to topics that no service reports to read.
+    workers: the last requested worker count; None if there is none.
     events: services that were away for long or came back, the latest first: when, ms since 1970, and a sentence.
     """
 
@@ -52,9 +51,9 @@ class Known:
     events: Sequence[tuple[int, str]] = ()
 
     def expected(self, role: Role) -> tuple[str, ...]:
-        """The services of a role that should run, as running ones say; one that nothing waits for, if it did lately.
+        """The services of a role that should run, by services' reports; an optional service only if it ran lately.
 
-        Before any has reported they follow from the settings, which may be others than those of the services.
+        Before the first report they follow from the settings, which may differ from the services' settings.
         """
         reported = NOBODY if self.sighting is None else self.sighting.expected
         if self.sighting is None or (role in NEEDED and not reported.needed):
@@ -93,7 +92,7 @@ def _query(subject: Subject) -> Json:
         "name": query.name,
         "text": query.text,
         "window": window_text(query),
-        "output": query.output.value,
+        "output": query.results.output.value,
         "streams": [source.name for source in query.inputs],
     }
 
@@ -142,7 +141,7 @@ def _summary(known: Known, roles: Mapping[str, Json]) -> Json:
 
 
 def _hops(known: Known) -> list[Json]:
-    """Where a frame's time went in the last minute; `share` is None for what happens during other hops."""
+    """Where a frame's time went in the last minute; `share` is None for a hop that overlaps others."""
     return [
         {
             "hop": row.hop.value,
@@ -171,15 +170,15 @@ def _completeness(seen: Sighting | None) -> Json | None:
 
 
 def _windows(known: Known) -> Iterator[Json]:
-    """For each stream, its tuples in the window, and how many a full one holds (None: a window of time, a table)."""
+    """For each stream, its tuples in the window, and how many a full window holds (None: a time window or a table)."""
     query = known.subject.query
-    length = None if query.window.is_time or query.has_table else query.window.length
+    length = query.window.rows
     for number, name in enumerate(query.stream_names):
         yield {"stream": name, "tuples": _window_tuples(known, number, length), "tuples_max": length}
 
 
 def _window_tuples(known: Known, stream: int, length: int | None) -> int | None:
-    """As the router reports; else, for a window of tuples, from the tuples so far; else those in sealed batches."""
+    """As the router reports; otherwise by the tuples so far for a count window, or by sealed batches."""
     query, seen = known.subject.query, known.sighting
     if seen is None:
         return None
@@ -213,7 +212,7 @@ def _live(known: Known, role: Role) -> list[Instance]:
 
 
 def _role_state(role: Role, known: Known, live: Sequence[Instance]) -> str:
-    """Gone or waiting if any service of it is, off if none runs and none is needed, unknown without the store."""
+    """A role's state: gone or waiting if a service is, off if none runs or is needed, unknown without the store."""
     if not known.is_store_up:
         return "unknown"
     answered = {service_of(each.status.service) for each in live}
@@ -225,13 +224,13 @@ def _role_state(role: Role, known: Known, live: Sequence[Instance]) -> str:
 
 
 def _services(known: Known, censor: Censor) -> list[Json]:
-    """Those that report and those that should, in the order of the data's flow."""
+    """The services that report and those that should, in the order of the data's flow."""
     found = [_service(instance, known, censor) for instance in _instances(known)] + list(_missing(known))
     return sorted(found, key=lambda one: (_place(one["role"]), one["service"]))
 
 
 def _place(name: str) -> int:
-    """The place in the data's way of a process by its name: that of its first role."""
+    """The rank of a process in the data's flow, by its name: that of its first role."""
     order = list(Role)
     return min((order.index(role) for role in roles_of(name)), default=len(order))
 
@@ -263,7 +262,7 @@ def _service_state(instance: Instance, known: Known) -> str:
 
 
 def _missing(known: Known) -> Iterator[Json]:
-    """Services that should run and of which the store knows nothing."""
+    """Services that should run but aren't in the store."""
     present = {each.status.service for each in _instances(known)}
     missing = {name: role for edge in TOPOLOGY for role in (edge.role,) for name in known.expected(role)}
     state = "gone" if known.is_store_up else "unknown"
@@ -277,7 +276,7 @@ def _missing(known: Known) -> Iterator[Json]:
 
 
 def _topic(topic: Topic, known: Known) -> Json:
-    """Names, ends and records a second; those of each role that reads it, since one may lag behind another."""
+    """A topic's names, ends and records per second; the rates by reading role, since one may lag behind another."""
     by_role = {role.value: _topic_per_s(topic, _live(known, role)) for role in readers(topic) if _live(known, role)}
     outside = (known.out_per_s or {}).get(topic)
     rates = [rate for rate in by_role.values() if rate is not None]
@@ -291,7 +290,7 @@ def _topic(topic: Topic, known: Known) -> Json:
 
 
 def _topic_per_s(topic: Topic, instances: Sequence[Instance]) -> float | None:
-    """Services of a role may read the same partitions or different ones: each partition counts once."""
+    """A topic's records per second. Services may read the same partitions, so each partition counts once."""
     fastest: dict[PartitionName, float] = {}
     for instance in instances:
         for partition, rate in instance.records_per_s.items():
@@ -305,7 +304,7 @@ def _records_per_s(instances: Sequence[Instance]) -> float | None:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """The sum of what is known; None where nothing is."""
+    """The sum of the known values; None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 

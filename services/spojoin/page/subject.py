@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from spojoin.model import Query
 from spojoin.page.flow import readers
-from spojoin.protocol.joiners import joiner_count
 from spojoin.protocol.packing import APART, roles_of
-from spojoin.protocol.services import NEEDED, names, role_of, without_workers
+from spojoin.protocol.services import NEEDED, joiner_count, names, role_of, without_workers
 from spojoin.protocol.topology import Role, Topic
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
@@ -32,7 +31,7 @@ class Subject:
     @classmethod
     def of(cls, query: Query, workers: int, input_topics: Mapping[str, str], joiners: int | None = None) -> Subject:
         """The query served with these numbers of workers and joiners; `input_topics` overrides names by stream."""
-        topics = Topics.of(query, workers, input_topics)
+        topics = Topics.for_query(query, workers, input_topics)
         return cls(query, topics, workers, joiner_count(len(query.predicates), joiners))
 
     @classmethod
@@ -67,12 +66,6 @@ class Subject:
 
 def window_text(query: Query) -> str:
     """The window in words."""
-    if query.interval is not None:
-        return (
-            f"right {query.interval.lower_us / 1e6:+,g} to {query.interval.upper_us / 1e6:+,g} s of left's event time"
-        )
     if query.has_table:
         return f"the whole table {query.streams[-1].name}"
-    if not query.window.is_time:
-        return f"{query.window.length:,} tuples, moving by {query.window.slide:,}"
-    return f"{query.window.length / 1e6:,g} s of event time, moving by {query.window.slide / 1e6:,g} s"
+    return query.window.shown

@@ -10,10 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from spojoin.page.state import Json
-from spojoin.telemetry.hop import Hop, HopTime
-from spojoin.telemetry.hop_rows import HopRow
-from spojoin.telemetry.hop_table import hop_table
-from spojoin.telemetry.words import milliseconds, open_text, unanswered_text
+from spojoin.protocol.topology import Hop
+from spojoin.telemetry.durations import milliseconds, open_text, unanswered_text
+from spojoin.telemetry.hop import HopTime
+from spojoin.telemetry.status import HopRow
+from spojoin.telemetry.status_table import hop_table
 
 #: rows of results and of dead letters, so that all fits on a screen
 ROWS_SHOWN = 5

@@ -11,33 +11,32 @@ from typing import NamedTuple, Self
 import structlog
 
 from spojoin.errors import BadData, Retryable
-from spojoin.page.avro_results import AvroResults
 from spojoin.page.latest import (
     COUNTS,
     ROWS,
+    AvroResults,
     Letter,
     ResultRows,
     Row,
+    TopicTail,
     letters_of,
     result_rows,
     rows_of,
     worker_counts_of,
 )
-from spojoin.page.rates import Rates
-from spojoin.page.sightings import Observer, Sighting
+from spojoin.page.sightings import Observer, Rates, Sighting
 from spojoin.page.state import Known
 from spojoin.page.subject import Subject
-from spojoin.page.tail import TopicTail
 from spojoin.ports.interfaces import Clock, Log, LogPartition, LogReader, Store, StoreUnavailable
 from spojoin.ports.shared_state import key
 from spojoin.protocol.services import NEEDED
 from spojoin.protocol.topology import Topic
-from spojoin.telemetry.absences import Absences, marks_of
-from spojoin.telemetry.health import Health
+from spojoin.telemetry.expected_services import Absences, marks_of
+from spojoin.telemetry.health_server import Health
 from spojoin.telemetry.wellness import wellness_of
 
 LOOK_S = 1.0
-#: as many as a screen holds
+#: as many events as fit on a screen
 EVENTS_MAX = 10
 READY_POLL_S = 0.05
 
@@ -45,7 +44,7 @@ _log = structlog.get_logger(__name__)
 
 
 class StoreWatch:
-    """Looks at the store; `sighting` is what it held last, `trouble` why it can't be read now."""
+    """Watches the store; `sighting` is its last known content, `trouble` is why it can't be read now."""
 
     def __init__(self, store: Store, subject: Subject, clock: Clock) -> None:
         self.sighting: Sighting | None = None
@@ -56,7 +55,6 @@ class StoreWatch:
         self._observer = Observer(subject)
 
     def look(self) -> None:
-        """Ask once."""
         try:
             entries = self._store.scan(self._prefix)
             self.sighting = self._observer.take(entries, self._clock.monotonic_ms(), self._clock.wall_ms())
@@ -67,7 +65,7 @@ class StoreWatch:
             self._note(str(error), error)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._store.close()
 
     def _note(self, trouble: str | None, reason: Exception | None = None) -> None:
@@ -86,14 +84,14 @@ class LatestNews(NamedTuple):
 
 
 class LogWatch:
-    """Looks at the ends of the results and dead-letter topics; `news` is what it found last."""
+    """Watches the ends of the results and dead-letter topics; `news` is what it found last."""
 
     def __init__(self, log: Log[bytes], subject: Subject, clock: Clock, avro: AvroResults | None = None) -> None:
         self.news: LatestNews | None = None
         self.trouble: str | None = None
         self._log = log
         self._clock = clock
-        self._output = subject.query.output
+        self._output = subject.query.results.output
         rows_of_record = partial(rows_of, output=self._output, avro=avro)
         self._results: TopicTail[Row] = TopicTail(
             log, LogPartition(subject.topics.name(Topic.RESULTS), 0), ROWS, rows_of_record
@@ -107,7 +105,6 @@ class LogWatch:
         self._reader: LogReader[bytes] | None = None
 
     def look(self) -> None:
-        """Ask once."""
         try:
             self._reader = self._reader or self._log.reader()
             self._results.look(self._reader)
@@ -124,7 +121,7 @@ class LogWatch:
             self._note("a record of the results or the control topic can't be read", error)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._close_reader()
         self._log.close()
 
@@ -138,7 +135,7 @@ class LogWatch:
         return {topic: rate for topic in ends if (rate := self._rates.per_s(topic)) is not None}
 
     def _workers(self) -> int | None:
-        """Of the worker count with the largest version."""
+        """The number of workers in the worker count with the largest version."""
         return max(((each.version, each.workers) for each in self._counts.items), default=(0, None))[1]
 
     def _close_reader(self) -> None:
@@ -153,7 +150,7 @@ class LogWatch:
 
 
 class Watches:
-    """Both watchers, each in a thread of its own within the block."""
+    """Both watchers, each in a separate thread within the block."""
 
     def __init__(self, subject: Subject, store: StoreWatch, log: LogWatch, clock: Clock, stall_ms_max: int) -> None:
         self._subject = subject
@@ -170,7 +167,7 @@ class Watches:
         ]
 
     def __enter__(self) -> Self:
-        """Begin to look, once a second."""
+        """Start the threads, which look once a second."""
         for thread in self._threads:
             thread.start()
         return self
@@ -186,7 +183,7 @@ class Watches:
             self._clock.sleep(READY_POLL_S)
 
     def close(self) -> None:
-        """Stop looking and let go of the connections."""
+        """Stop looking and close the connections."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
@@ -208,7 +205,7 @@ class Watches:
             report(change.sentence, reason="ServiceBack" if change.is_back else "ServiceGone", about=change.service)
 
     def known(self) -> Known:
-        """What both know now."""
+        """All that both watchers know now."""
         news = self._log.news
         return Known(
             subject=self._subject,
@@ -228,11 +225,11 @@ class Watches:
         return _first_no(health.live() for health in self._healths)
 
     def ready(self) -> tuple[bool, str]:
-        """Whether both have looked, whatever they found: the page also shows what is away."""
+        """Whether both have looked, regardless of the result: the page also shows what is away."""
         return _first_no(health.ready() for health in self._healths)
 
     def well(self) -> tuple[bool, str]:
-        """Whether the query is well, and a sentence; while the store is away, nobody knows that it isn't."""
+        """Whether the query is well, and a sentence; while the store is away, the query counts as well."""
         is_ready, said = self.ready()
         seen = self._store.sighting
         if not is_ready or seen is None:

@@ -1,4 +1,4 @@
-"""A schema registry over HTTP, by Confluent's client. Its packages are those of the extra `registry`."""
+"""A schema registry over HTTP, with Confluent's client. The extra `registry` brings its packages."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from spojoin.errors import ConfigurationError, SpoJoinError
 from spojoin.ports.interfaces import RegistryUnavailable
 from spojoin.wire.registered import Reference, RegisteredSchema, SchemaKind, UnknownSchema
 
-#: A request takes this long at most, and is tried again so often, after some hundred milliseconds each time.
+#: The timeout of a request, how often it is tried again, and the waits between the tries.
 TIMEOUT_S, RETRIES, RETRY_MS, RETRY_MS_MAX = 5.0, 2, 100, 1_000
-#: References of references; a circle would have no end.
+#: The greatest depth of nested references, which would have no end in a circle.
 _DEPTH_MAX = 32
 _FORBIDDEN = (401, 403)
 _LATER = (408, 429)
@@ -34,10 +34,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RegistryAddress:
-    """Where a registry is, and who asks.
+    """The address of a registry, and the user.
 
-    url: one address, or several with commas between them
-    ca: a file of certificates that the registry's own is checked against; default the usual authorities
+    url: one address, or several separated by commas
+    ca: a file of certificates with which the registry's own is checked; by default those of the usual authorities
     """
 
     url: str
@@ -46,7 +46,7 @@ class RegistryAddress:
     ca: Path | None = None
 
     def properties(self) -> dict[str, Any]:
-        """The client's settings, password included."""
+        """The client's settings, including the password."""
         found: dict[str, Any] = {
             "url": self.url,
             "timeout": TIMEOUT_S,
@@ -64,12 +64,11 @@ class ConfluentRegistry:
 
     def __init__(self, address: RegistryAddress) -> None:
         self._url = address.url
-        # The client keeps one form of each schema, and Protobuf is needed in another one than that of writing.
+        # A client caches one form of each schema, but Protobuf is needed in two.
         self._as_written, self._serialized = _client(address), _client(address)
         self._found: dict[int, RegisteredSchema] = {}
 
     def find(self, schema_id: int) -> RegisteredSchema:
-        """The schema with this id."""
         if schema_id > _ID_MAX:
             raise UnknownSchema(f"schema {schema_id}: registries count schemas up to {_ID_MAX}")
         if schema_id not in self._found:
@@ -89,7 +88,6 @@ class ConfluentRegistry:
         return asked.answer(lambda: int(self._as_written.register_schema(subject, new)))
 
     def close(self) -> None:
-        """Close the connections."""
         self._as_written.close()
         self._serialized.close()
 
@@ -123,7 +121,7 @@ class ConfluentRegistry:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is asked of a registry, and what it means if it refuses."""
+    """A request to a registry, and what its refusal means."""
 
     url: str
     what: str
@@ -134,7 +132,7 @@ class _Request:
             return ask()
         except SchemaRegistryError as error:
             raise self._told(error) from error
-        except (httpx2.HTTPError, OSError, ValueError) as error:  # ValueError: an answer that is no JSON
+        except (httpx2.HTTPError, OSError, ValueError) as error:  # ValueError: the answer isn't JSON
             raise RegistryUnavailable(f"{self}: {error or type(error).__name__}") from error
 
     def _told(self, error: SchemaRegistryError) -> SpoJoinError:
@@ -151,7 +149,7 @@ class _Request:
 def _client(address: RegistryAddress) -> SchemaRegistryClient:
     try:
         return SchemaRegistryClient(address.properties())
-    except (ValueError, OSError) as error:  # OSError: no such file, or nothing of the kind in it
+    except (ValueError, OSError) as error:  # OSError: there is no such file, or it has no certificates
         raise ConfigurationError(f"schema registry {address.url}: {error}") from error
 
 
@@ -163,7 +161,7 @@ def _kind(schema: Schema) -> SchemaKind:
 
 
 def _well_known(text: str, registered: set[str]) -> Iterator[Reference]:
-    """The files that every Protobuf has, which nobody registers, and those that they import."""
+    """Protobuf's own files, which aren't registered, and the files that these import."""
     from confluent_kafka.schema_registry import protobuf  # noqa: F401, PLC0415  (adds such files to the pool)
 
     for name in _imports(text):
@@ -173,7 +171,7 @@ def _well_known(text: str, registered: set[str]) -> Iterator[Reference]:
         try:
             found = descriptor_pool.Default().FindFileByName(name)
         except KeyError:
-            continue  # whether the type can do without it shows when it is made
+            continue  # an error comes later if the type needs this file
         inner = base64.b64encode(found.serialized_pb).decode()
         yield Reference(name, RegisteredSchema(SchemaKind.PROTOBUF, inner, tuple(_well_known(inner, registered))))
 
@@ -182,4 +180,4 @@ def _imports(text: str) -> list[str]:
     try:
         return list(FileDescriptorProto.FromString(base64.b64decode(text, validate=True)).dependency)
     except (binascii.Error, DecodeError):
-        return []  # which the reader of the type says in a sentence of its own
+        return []  # the reader of the type reports this itself

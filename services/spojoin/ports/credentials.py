@@ -12,20 +12,20 @@ from spojoin.errors import ConfigurationError
 
 Properties = dict[str, str | int | float | bool]
 
-#: where the user and the password belong among librdkafka's properties
+#: librdkafka's properties for the user and the password
 _LOGIN = ("sasl.username", "sasl.password")
 _TOKEN_LOGIN = ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
 
 
 def mechanism_of(properties: Mapping[str, object]) -> str:
-    """The SASL mechanism that is named, by either of its names; empty where none is."""
+    """The SASL mechanism among the properties, under either of its names; empty if there is none."""
     return str(properties.get("sasl.mechanism", properties.get("sasl.mechanisms", ""))).upper()
 
 
 def with_login(properties: Properties, username: str | None, password: str | None) -> Properties:
     """Client properties with the user and the password added.
 
-    Raises ConfigurationError where the properties hold them already.
+    Raises ConfigurationError if the properties hold them already.
     """
     names = _TOKEN_LOGIN if mechanism_of(properties) == "OAUTHBEARER" else _LOGIN
     given = {name: text for name, text in zip(names, (username, password), strict=True) if text is not None}
@@ -36,7 +36,7 @@ def with_login(properties: Properties, username: str | None, password: str | Non
 
 
 def with_user(url: str, username: str | None, password: str | None) -> str:
-    """An address with the user and the password in it. Raises ConfigurationError where it has some already."""
+    """An address with the user and the password added. Raises ConfigurationError if it already has a login."""
     if username is None and password is None:
         return url
     parts = urlsplit(url)
@@ -47,7 +47,7 @@ def with_user(url: str, username: str | None, password: str | None) -> str:
 
 
 def secret(name: str, text: SecretStr | None, file: Path | None) -> str | None:
-    """A password that is given, or that a file holds, without the end of its line. Raises ConfigurationError."""
+    """A password, given directly or read from a file without the line end. Raises ConfigurationError."""
     if file is None:
         return text.get_secret_value() if text else None
     try:

@@ -1,12 +1,9 @@
-"""What the runtime asks of the outside world: a log, a store and a clock.
-
-`ports.memory` keeps these promises in plain Python, `ports.kafka` and `ports.redis_store` over the network; one
-contract suite holds both to them. `V` is what a record carries: bytes, or any object in memory.
-"""
+"""The interfaces between the runtime and the outside world: a log, a store, a clock and a schema registry."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from spojoin.errors import Retryable
@@ -19,9 +16,11 @@ V_contra = TypeVar("V_contra", contravariant=True)
 
 Headers = tuple[tuple[str, bytes], ...]
 
+Fields = Mapping[str, str | int | float]
+
 
 class AmbiguousAppend(Retryable):
-    """Nobody knows whether the records appended since the last successful flush are in the log."""
+    """It is unknown whether the records appended since the last successful flush are in the log."""
 
 
 class LogUnavailable(Retryable):
@@ -33,7 +32,7 @@ class StoreUnavailable(Retryable):
 
 
 class RegistryUnavailable(Retryable):
-    """The schema registry doesn't answer, or says that it can't now."""
+    """The schema registry doesn't answer, or reports that it can't now."""
 
 
 class LogPartition(NamedTuple):
@@ -44,7 +43,7 @@ class LogPartition(NamedTuple):
 
 
 class LogRecord(NamedTuple, Generic[V]):
-    """A record as it was read; `timestamp_ms` is when it was produced, `key` what compaction knows it by."""
+    """A record that was read; `timestamp_ms` is when it was produced, `key` is its key for compaction."""
 
     input: LogPartition
     offset: int
@@ -62,7 +61,7 @@ class Bounds(NamedTuple):
 
 
 class LogReader(Protocol[V]):
-    """Reads inputs from given offsets on, each in offset order; what no commit covers is never seen."""
+    """Reads inputs from given offsets on, each in offset order; only committed records are read."""
 
     def open(self, source: LogPartition, offset: int) -> None:
         """Read `source` from `offset` on, or from the earliest retained offset if later; called again, move there."""
@@ -99,9 +98,7 @@ class LogReader(Protocol[V]):
         """Read `source` no more."""
         ...
 
-    def close(self) -> None:
-        """Stop reading."""
-        ...
+    def close(self) -> None: ...
 
 
 class LogWriter(Protocol[V_contra]):
@@ -117,7 +114,7 @@ class LogWriter(Protocol[V_contra]):
     ) -> None:
         """Queue a record, waiting while the queue is full; a transactional writer begins a transaction if none is open.
 
-        Raises AmbiguousAppend where an earlier append failed, Fenced where a newer writer has the same id.
+        Raises AmbiguousAppend if an earlier append failed, Fenced if a newer writer has the same id.
         """
         ...
 
@@ -138,7 +135,7 @@ class LogWriter(Protocol[V_contra]):
         ...
 
     def close(self) -> None:
-        """Give up what is not flushed: an open transaction is aborted, queued records may or may not be in."""
+        """Give up what is not flushed: an open transaction is aborted; queued records may or may not reach the log."""
         ...
 
 
@@ -150,25 +147,25 @@ class Log(Protocol[V]):
     ) -> None:
         """Make sure that each topic exists with at least the given number of partitions.
 
-        A new topic has that configuration, in Kafka's words: by default it keeps its records until they are trimmed.
-        Raises ConfigurationError where it is refused.
+        A new topic gets `config`, in Kafka's words; by default it keeps its records until they are trimmed. Raises
+        ConfigurationError if the configuration is refused.
         """
         ...
 
     def delete_topics(self, topics: Sequence[str]) -> None:
-        """Ask for those of the topics that exist to be deleted, with all that is in them. Raises LogUnavailable."""
+        """Ask for the deletion of the topics that exist, with all their records. Raises LogUnavailable."""
         ...
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0 where there is no such topic."""
+        """The number of a topic's partitions; 0 if there is no such topic."""
         ...
 
     def topic_id(self, topic: str) -> str:
-        """What distinguishes a topic from an earlier one of its name."""
+        """An id that distinguishes a topic from an earlier one with the same name."""
         ...
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """The same for those of the topics that exist, in one request. Raises LogUnavailable."""
+        """The ids of the topics that exist, in one request. Raises LogUnavailable."""
         ...
 
     def bounds(self, source: LogPartition) -> Bounds:
@@ -176,11 +173,11 @@ class Log(Protocol[V]):
         ...
 
     def end(self, source: LogPartition) -> int:
-        """`bounds(source).end`, for one request in place of two. Raises LogUnavailable."""
+        """`bounds(source).end`, with one request instead of two. Raises LogUnavailable."""
         ...
 
     def trim(self, source: LogPartition, before: int) -> None:
-        """Records before that offset may be deleted, now or later; never waits."""
+        """Allow records before an offset to be deleted, now or later; never waits."""
         ...
 
     def reader(self) -> LogReader[V]:
@@ -191,26 +188,21 @@ class Log(Protocol[V]):
         """A writer; with an id its flushes are transactions and all older writers of that id are fenced."""
         ...
 
-    def close(self) -> None:
-        """Close the connections."""
-        ...
-
-
-Fields = Mapping[str, str | int | float]
+    def close(self) -> None: ...
 
 
 class Store(Protocol):
-    """Keys that hold fields of text. A cache: whatever is in it may vanish at any moment.
+    """Keys that hold fields of text. It is a cache: its content may vanish at any moment.
 
     Every operation has a timeout and raises StoreUnavailable.
     """
 
     def put(self, entries: Mapping[str, Fields], ttl_s: float | None = None) -> None:
-        """Set fields of keys, leaving other fields alone, in one round trip; a key expires `ttl_s` after it."""
+        """Set fields of keys in one round trip, leaving other fields alone; a key expires after `ttl_s`."""
         ...
 
     def get(self, key: str) -> dict[str, str]:
-        """All fields of a key; empty where there is no such key."""
+        """All fields of a key; empty if there is no such key."""
         ...
 
     def scan(self, prefix: str) -> dict[str, dict[str, str]]:
@@ -218,52 +210,71 @@ class Store(Protocol):
         ...
 
     def remove(self, key: str, *fields: str) -> None:
-        """Remove fields of a key, or the key where none are named."""
+        """Remove fields of a key, or the whole key if none are named."""
         ...
 
-    def close(self) -> None:
-        """Close the connections."""
-        ...
+    def close(self) -> None: ...
 
 
 class Clock(Protocol):
-    """Time."""
-
     def monotonic_ms(self) -> float:
-        """Milliseconds since some fixed moment, never running backwards."""
+        """Milliseconds since some fixed moment; never runs backwards."""
         ...
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970."""
         ...
 
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
+    def sleep(self, seconds: float) -> None: ...
 
 
 class SchemaRegistry(Protocol):
     """Gives schemas by their ids, and ids to schemas."""
 
     def find(self, schema_id: int) -> RegisteredSchema:
-        """The schema with this id and all that it imports.
+        """The schema with this id, and all schemas that it imports.
 
-        Raises UnknownSchema where there is none, RegistryUnavailable, and ConfigurationError where the user may not
+        Raises UnknownSchema if there is none, RegistryUnavailable, and ConfigurationError if the user may not
         ask.
         """
         ...
 
     def latest(self, subject: str) -> RegisteredSchema:
-        """The newest schema of a subject, and all that it imports. Raises what `find` raises."""
+        """The newest schema of a subject, and all schemas that it imports. Raises what `find` raises."""
         ...
 
     def register(self, subject: str, schema: RegisteredSchema) -> int:
         """The id of a schema under a subject; the same schema keeps its id.
 
-        Raises RegistryUnavailable, and ConfigurationError where the registry refuses the schema or the user.
+        Raises RegistryUnavailable, and ConfigurationError if the registry refuses the schema or the user.
         """
         ...
 
-    def close(self) -> None:
-        """Close the connections."""
-        ...
+    def close(self) -> None: ...
+
+
+RECORDS_MAX, POLL_S = 1_000, 0.1
+
+
+def records_between(log: Log[V], source: LogPartition, first: int, end: int) -> Iterator[LogRecord[V]]:
+    """The records of `source` in offsets [first, end), in order. Raises LogUnavailable."""
+    reader = log.reader()
+    try:
+        reader.open(source, first)
+        while reader.position(source) < end:
+            yield from (record for record in reader.poll(RECORDS_MAX, POLL_S) if record.offset < end)
+    finally:
+        reader.close()
+
+
+class SystemClock:
+    def monotonic_ms(self) -> float:
+        """Milliseconds since boot."""
+        return time.monotonic_ns() / 1e6
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""The log port over Kafka, by confluent-kafka."""
+"""The log port over Kafka, with confluent-kafka."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from spojoin.errors import ConfigurationError
-from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.credentials import Properties
 from spojoin.ports.interfaces import Bounds, LogPartition, LogUnavailable
+from spojoin.ports.kafka_client import CLIENT_LOGGER
 from spojoin.ports.kafka_reach import ClientReports
 from spojoin.ports.kafka_reader import KafkaReader
 from spojoin.ports.kafka_writer import KafkaWriter
 from spojoin.protocol.topic_config import DEFAULTS, REPLICATION, TopicKind
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX
 
-#: the client waits in vain for an unknown leader; see `_offset`
+#: how long to wait for a leader that the client doesn't know; see `_offset`
 LEADER_TIMEOUT_S = 2.0
 
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -39,7 +39,7 @@ _log = structlog.get_logger(__name__)
 
 
 class TopicPlace(NamedTuple):
-    """How many partitions a topic has, and how many replicas each of them at least."""
+    """The number of a topic's partitions, and the least number of replicas of a partition."""
 
     partitions: int
     replicas: int
@@ -49,9 +49,9 @@ class TopicPlace(NamedTuple):
 class KafkaConfig:
     """How to reach a cluster and how to use it.
 
-    `extra` goes to every client as it is (security, mostly). `request_timeout_s` bounds each request to the cluster,
-    `delivery_timeout_s`, longer than a broker's restart, how long an append is tried before it counts as ambiguous.
-    `on_error` is called with errors that readers and writers report but do not raise: mostly brokers that are away.
+    `extra` holds further properties of every client, mostly for security. `request_timeout_s` bounds each request to
+    the cluster. `delivery_timeout_s`, longer than a broker's restart, is how long an append is tried before it counts
+    as ambiguous. `on_error` gets the errors that readers and writers report but don't raise: mostly absent brokers.
     """
 
     bootstrap: str
@@ -68,19 +68,17 @@ class KafkaConfig:
             "socket.nagle.disable": True,
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 200,
-            # a broker that is away for a moment is not worth a line; what matters comes back as an error
+            # a broker that is briefly away isn't worth a log line; serious problems are returned as errors
             "log_level": 2,
             **self.extra,
         }
 
     def watched(self) -> dict[str, object]:
-        """The same, with the callback for errors."""
+        """The properties of every client, with the callback for errors."""
         return {**self.common(), "error_cb": self.on_error}
 
 
 class KafkaLog:
-    """A Kafka cluster."""
-
     def __init__(self, config: KafkaConfig) -> None:
         self._config = config
         self._admin_client: AdminClient | None = None
@@ -89,11 +87,11 @@ class KafkaLog:
     def create_topics(
         self, partitions: Mapping[str, int], config: Mapping[str, str] = DEFAULTS[TopicKind.INTERNAL]
     ) -> None:
-        """Make sure that each topic exists with at least the given partitions; those that are there keep their config.
+        """Make sure that each topic exists with at least the given partitions; existing topics keep their config.
 
-        A new one has as many replicas as `config` says, or the cluster's default. Where all exist, no right is needed
-        beyond that of seeing them. Raises LogUnavailable where the cluster does not answer, or refuses, and
-        ConfigurationError where it refuses the configuration.
+        A new topic has as many replicas as `config` says, or the cluster's default. If all exist, the user only needs
+        the right to see them. Raises LogUnavailable if the cluster does not answer, or refuses, and ConfigurationError
+        if it refuses the configuration.
         """
         existing = self._partition_counts()
         own = {name: value for name, value in config.items() if name != REPLICATION}
@@ -117,7 +115,7 @@ class KafkaLog:
         return self._places()
 
     def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The configuration of each topic as Kafka names it, defaults included. Raises LogUnavailable."""
+        """The configuration of each topic by Kafka's names, including defaults. Raises LogUnavailable."""
         if not topics:
             return {}
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
@@ -133,7 +131,7 @@ class KafkaLog:
         return found
 
     def configure(self, changes: Mapping[str, Mapping[str, str]]) -> None:
-        """Set configuration of topics that exist, by topic and Kafka's name. Raises as `create_topics` does."""
+        """Set the configuration of existing topics, by topic and Kafka's name. Raises what `create_topics` raises."""
         if not changes:
             return
         operation = AlterConfigOpType.SET
@@ -150,25 +148,25 @@ class KafkaLog:
         self._await(named, allowed=frozenset(), done="configured")
 
     def delete_topics(self, topics: Sequence[str]) -> None:
-        """Ask for those of the topics that exist to be deleted. Raises LogUnavailable where the cluster refuses."""
+        """Ask Kafka to delete the topics that exist. Raises LogUnavailable if the cluster refuses."""
         found = [topic for topic in topics if self.partitions(topic)]
         if found:
             deleted = self._admin.delete_topics(found, request_timeout=self._config.request_timeout_s)
             self._await(deleted, allowed=_TOPIC_IS_GONE, done="deleted")
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0 where there is no such topic."""
+        """The number of a topic's partitions; 0 if there is no such topic."""
         return self._partition_counts(topic).get(topic, 0)
 
     def topic_id(self, topic: str) -> str:
-        """What distinguishes a topic from an earlier one of its name."""
+        """An id that distinguishes a topic from an earlier one with the same name."""
         found = self.topic_ids([topic])
         if topic not in found:
             raise LogUnavailable(f"there is no topic {topic!r}")
         return found[topic]
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """The same for those of the topics that exist, in one request."""
+        """The ids of the topics that exist, in one request."""
         found: dict[str, str] = {}
         wanted = TopicCollection(list(topics))
         asked = self._admin.describe_topics(wanted, request_timeout=self._config.request_timeout_s)
@@ -191,7 +189,7 @@ class KafkaLog:
         return self._offset(source, _LATEST)
 
     def trim(self, source: LogPartition, before: int) -> None:
-        """Ask for records before that offset to be deleted; a failure is logged, and the next trim repairs it."""
+        """Ask Kafka to delete records before an offset; a failure is logged, and the next trim repairs it."""
         futures = self._admin.delete_records([TopicPartition(*source, before)])
         for future in futures.values():
             future.add_done_callback(lambda done: _report_trim(source, before, done))
@@ -210,7 +208,6 @@ class KafkaLog:
         return KafkaWriter(properties, transactional_id, self._config.delivery_timeout_s)
 
     def close(self) -> None:
-        """Close the connection."""
         self._admin_client = None
 
     @property
@@ -221,7 +218,7 @@ class KafkaLog:
         return self._admin_client
 
     def _why(self, error: KafkaException) -> str:
-        """What the client reports of brokers: the request itself fails with a mere timeout."""
+        """The client's report about brokers, since the request itself fails with only a timeout."""
         self._admin.poll(0)
         return self._reports.why() or str(error.args[0])
 
@@ -234,7 +231,7 @@ class KafkaLog:
             found = self._admin.list_topics(topic, timeout=self._config.request_timeout_s).topics
         except KafkaException as error:
             reason = self._why(error)
-            # A client that hears of no broker while the only one stops may never look for one again; a new one does.
+            # A client that loses the only broker may never look for it again; a new client does.
             self.close()
             what = "can't be used" if self._reports.answers else "does not answer"
             raise LogUnavailable(f"Kafka at {self._config.bootstrap} {what}: {reason}") from error
@@ -247,25 +244,29 @@ class KafkaLog:
         }
 
     def _wait_for_leaders(self, topic: str, partitions: int) -> None:
-        """A new partition has no leader for some milliseconds."""
+        """Wait until new partitions have leaders, which takes some milliseconds."""
         for partition in range(partitions):
             self._offset(LogPartition(topic, partition), _LATEST, is_new=True)
 
     def _offset(self, source: LogPartition, spec: OffsetSpec, *, is_new: bool = False) -> int:
-        """Retries for a while if the partition exists or was just made: it may be between two leaders.
+        """An offset of a partition. Retries for a while if the partition exists: it may be between two leaders.
 
-        Then the broker may also answer without an offset. The client keeps believing that a partition has no leader
-        until it looks at the topic again.
+        Then the broker may also answer without an offset. The client believes that a partition has no leader until it
+        looks at the topic again. If that doesn't help in half of the time, another client asks.
         """
-        deadline = time.monotonic() + self._config.request_timeout_s
+        began, is_renewed = time.monotonic(), False
         while True:
             try:
                 return self._ask_offset(source, spec)
             except KafkaException as error:
                 is_there = source.partition < self._partition_counts(source.topic).get(source.topic, 0)
-                if not (is_there or is_new) or time.monotonic() > deadline:
+                share = (time.monotonic() - began) / self._config.request_timeout_s
+                if not (is_there or is_new) or share > 1:
                     what = f"no offsets of {source.topic}[{source.partition}]"
                     raise LogUnavailable(f"{what}: {error.args[0]}") from error
+                if share > 1 / 2 and not is_renewed:
+                    self.close()
+                    is_renewed = True
                 time.sleep(0.02)
 
     def _ask_offset(self, source: LogPartition, spec: OffsetSpec) -> int:
@@ -294,7 +295,7 @@ class KafkaLog:
                     raise LogUnavailable(f"topic {topic!r} could not be {done}: {self._why(error)}") from error
 
 
-#: another process made the change first
+#: errors that mean that another process made the change first
 _TOPIC_IS_THERE = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 _TOPIC_IS_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
 _CONFIG_IS_REFUSED = frozenset({KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION})
@@ -310,7 +311,7 @@ def _refused(topic: str) -> LogUnavailable:
 
 
 def _not_makable(topic: str) -> LogUnavailable:
-    """The broker doesn't say whether a topic exists that the user may not see."""
+    """The error for a topic that can't be created; the broker hides whether it exists if the user may not see it."""
     return LogUnavailable(
         f"topic {topic!r} is missing or too small, or this user may not see it, and it may not make topics: "
         "run `spojoin topics QUERY` as a user who may, and give this one the rights that its role needs"

@@ -1,4 +1,4 @@
-"""Why a Kafka isn't reached, in words: what its client reports, and listeners that it names and nobody reaches."""
+"""Why Kafka can't be reached, in words: the client's reports, and unreachable listeners that Kafka names."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from spojoin.errors import ConfigurationError
-from spojoin.ports.client_logger import CLIENT_LOGGER
+from spojoin.ports.kafka_client import CLIENT_LOGGER
 
-#: So long the brokers have for the first answer, and then the listeners, at once, for a connection.
+#: Timeouts for the brokers' first answer, for names, and for connections to the listeners, all at the same time.
 ANSWER_S, RESOLVE_S, CONNECT_S = 5.0, 1.0, 0.8
 _POLL_S = 0.1
-#: How librdkafka begins: the listener, which node that is, and what is wrong there.
+#: The beginning of librdkafka's reports: the listener, its node, and what is wrong.
 _REPORT = re.compile(
     r"^(?:\w+://)?(?P<listener>\S+:\d+)/(?P<node>\w+): (?P<why>.+?)(?: \(after \d+ms in state [^)]*\))?$", re.DOTALL
 )
+#: librdkafka's message about a connection; its address is the listener's, and the reason is the system's.
+_CONNECT = re.compile(r"^Connect to \S+ failed: (?P<reason>.+)$", re.DOTALL)
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
-#: What librdkafka says, besides asking itself, where a listener in the clear has ended an attempt with TLS.
+#: librdkafka's message if a listener without TLS has ended an attempt with TLS.
 _ENDED = "SSL connection closed by peer"
 
 
 class ClientReports:
-    """What a client reports of brokers that it can't use; `hear` is its callback for errors."""
+    """A client's reports about brokers that it can't use; `hear` is its callback for errors."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, object]) -> None:
         self._bootstrap = bootstrap
@@ -38,28 +40,28 @@ class ClientReports:
         self.is_refused = False
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Forget all reports."""
         self._last.clear()
         self.is_refused = False
 
     def hear(self, error: KafkaError) -> None:
-        """Keep why, the last of each broker."""
+        """Keep the reason in the last report about each broker."""
         found = _REPORT.match(error.str())
         if found is not None:
             self._last[found["listener"]] = self._sentence(error, **found.groupdict())
-        elif error.code() in _REFUSED:  # by whom tokens are had: no broker was asked
+        elif error.code() in _REFUSED:  # the issuer of tokens failed: no broker was asked
             self._last[""] = error.str()
         else:
             return
         self.is_refused |= error.code() in _REFUSED
 
     def why(self) -> str | None:
-        """The last report of a broker, first those that name a listener of Kafka's own; None where there is none."""
+        """The last report about a broker, preferably about a listener that Kafka names; None if there is none."""
         return next(iter([*self._own, *self._last.values()]), None)
 
     @property
     def answers(self) -> bool:
-        """Whether Kafka does answer, and yet is of no use to this client."""
+        """Whether Kafka answers, but can't be used by this client."""
         return self.is_refused or bool(self._own)
 
     @property
@@ -75,11 +77,13 @@ class ClientReports:
             return f"no TLS with {listener}: {why}"
         if _ENDED in why:
             return f"no TLS with {listener}: {why}: perhaps it is a PLAINTEXT listener"
+        if (connect := _CONNECT.match(why)) is not None:
+            why = connect["reason"].lower()  # as `why_no_connection` says it
         return why if node == "bootstrap" else unreachable(self._bootstrap, listener, why)
 
 
 def unreachable(bootstrap: str, listener: str, why: str) -> str:
-    """The sentence about a listener that Kafka names, and nobody reaches from here."""
+    """The sentence about a listener that Kafka names but that can't be reached from here."""
     return (
         f"Kafka answers at {bootstrap} and names {listener} as the address of a broker, which isn't reached from here: "
         f"{why}; set advertised.listeners of the broker to an address that its clients reach"
@@ -87,7 +91,7 @@ def unreachable(bootstrap: str, listener: str, why: str) -> str:
 
 
 def check_cluster(bootstrap: str, properties: Mapping[str, object]) -> None:
-    """Return where Kafka takes this client and one of the listeners that it names is reached, after 8 s at most.
+    """Check that Kafka accepts this client and that a listener that it names can be reached; takes 8 s at most.
 
     Raises ConfigurationError with one sentence.
     """
@@ -119,16 +123,16 @@ def _listeners(client: AdminClient, reports: ClientReports, bootstrap: str) -> l
 
 
 def why_no_connection(address: str) -> str | None:
-    """Why nothing listens at HOST:PORT; None where something does."""
+    """Why nothing listens at HOST:PORT; None if something does."""
     host, _, port = address.rpartition(":")
     return with_connection(host.strip("[]"), int(port), lambda _: None)
 
 
 def with_connection(host: str, port: int, ask: Callable[[socket.socket], str | None]) -> str | None:
-    """What `ask` says of a connection; or why there is none."""
+    """The result of `ask` for a connection, or why there is no connection."""
     resolved: list[str] = []
     thread = threading.Thread(target=lambda: resolved.extend(_resolved(host, port)), daemon=True)
-    thread.start()  # a name server may take longer than anybody waits
+    thread.start()  # a name server may take too long
     thread.join(RESOLVE_S)
     if not resolved:
         return f"no host is called '{host}'"

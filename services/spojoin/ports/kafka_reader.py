@@ -10,14 +10,13 @@ from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import LogPartition, LogRecord, LogUnavailable
-from spojoin.ports.kafka_brokers import KnownBrokers
+from spojoin.ports.kafka_client import CLIENT_LOGGER, KnownBrokers
 from spojoin.protocol.access import UNUSED_GROUP
 
-#: what is fetched ahead, in KiB: some milliseconds of a fast log, and little is lost when an input is paused
+#: how much is fetched ahead, in KiB: some milliseconds of a fast log, so that little is lost when an input is paused
 PREFETCH_KBYTES = 16 << 10
-#: the broker answers at once when there is something to read; this is how often it is asked when there is nothing
+#: how often the broker is asked if there is nothing to read; it answers at once if there is something
 FETCH_WAIT_MS = 50
 OFFSETS_TIMEOUT_S = 10.0
 FIND_TIMEOUT_S = 1.0
@@ -40,10 +39,10 @@ class KafkaReader:
             **common,
             "group.id": UNUSED_GROUP,  # nothing is committed
             "enable.auto.commit": False,
-            # a position that was trimmed away is an error, never skipped in silence
+            # a position that was trimmed away is an error, and never skipped silently
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
-            # reports when the end is reached, also where the last offsets hold transaction markers
+            # reports when the end is reached, even if the last offsets hold transaction markers
             "enable.partition.eof": True,
             "fetch.wait.max.ms": FETCH_WAIT_MS,
             "fetch.max.bytes": message_bytes_max,
@@ -68,7 +67,7 @@ class KafkaReader:
         self._consumer.incremental_assign([TopicPartition(*source, offset)])
 
     def pause(self, source: LogPartition) -> None:
-        """Give no more records of `source` until it is resumed; what was fetched ahead is fetched again then."""
+        """Give no more records of `source` until it is resumed; records fetched ahead are then fetched again."""
         self._paused.add(source)
         self._consumer.pause([TopicPartition(*source)])
 
@@ -80,10 +79,10 @@ class KafkaReader:
     def poll(self, records_max: int, timeout_s: float) -> Sequence[LogRecord[bytes]]:
         """At most `records_max` records; waits up to `timeout_s` for the first one only.
 
-        `consume` alone would wait out its time unless it gets all that it asks for.
+        `consume` alone would wait for its whole time unless it gets all records that it asks for.
         """
         try:
-            # the client waits whole milliseconds: rounded down, the rest of a tick would be spent polling in vain
+            # the client waits whole milliseconds; rounded down, it would poll in vain for the rest of a tick
             first = self._consumer.poll(math.ceil(1000 * timeout_s) / 1000)
             if first is None:
                 if self._brokers.are_lost:
@@ -118,7 +117,6 @@ class KafkaReader:
             self._paused.discard(source)
 
     def close(self) -> None:
-        """Stop reading."""
         self._consumer.close()
 
     def _connect(self) -> None:
@@ -126,7 +124,7 @@ class KafkaReader:
         self._consumer = Consumer({**self._properties, **self._brokers.properties}, logger=CLIENT_LOGGER)
 
     def _begin_anew(self) -> None:
-        """Go on by a new client where this one, which finds no broker any more, has stopped."""
+        """Continue with a new client from this one's positions, because this one no longer finds a broker."""
         self._consumer.close()
         self._connect()
         self._at_end.clear()
@@ -135,9 +133,9 @@ class KafkaReader:
         self._consumer.pause([TopicPartition(*source) for source in self._paused])
 
     def _find(self, topic: str) -> None:
-        """Learn where a topic is: the client itself would look when its timers run out, up to a second later.
+        """Learn where a topic is; the client itself would look when its timers run out, up to a second later.
 
-        It still does where no broker answers now, and reports that.
+        If no broker answers now, the client still does, and reports it.
         """
         if topic not in self._found:
             with suppress(KafkaException):
@@ -145,7 +143,7 @@ class KafkaReader:
                 self._found.add(topic)
 
     def _catch_up_with_trims(self, source: LogPartition) -> None:
-        """Restart where the log now begins, unless records were read already: a gap would then be a loss."""
+        """Restart at the log's new beginning, unless records were already read: the gap would then be a loss."""
         if source not in self._fresh:
             raise LogUnavailable(f"{source.topic}[{source.partition}] was trimmed beyond {self._positions[source]}")
         try:
@@ -155,7 +153,7 @@ class KafkaReader:
         self.open(source, int(earliest))
 
     def _records(self, messages: Sequence[Message]) -> list[LogRecord[bytes]]:
-        """The records among messages, in order; between them the client reports what else has happened."""
+        """The records among messages, in order; other messages are the client's reports."""
         records: list[LogRecord[bytes]] = []
         begin = 0
         errors = [message.error() for message in messages]
@@ -167,9 +165,9 @@ class KafkaReader:
         return records + self._take(messages[begin:])
 
     def _take(self, messages: Sequence[Message]) -> list[LogRecord[bytes]]:
-        """Messages as records, column by column: a call of this program's own for each would cost more than the rest.
+        """Messages as records, and move the positions after them.
 
-        The positions move behind them.
+        It works column by column, since a Python call for each message would cost more than everything else.
         """
         sources = [self._inputs[message.topic(), message.partition()] for message in messages]
         offsets = [message.offset() or 0 for message in messages]
@@ -184,8 +182,8 @@ class KafkaReader:
         return list(map(_new_record, zip(sources, offsets, times_ms, values, headers, keys, strict=True)))
 
     def _hear(self, error: KafkaError, message: Message) -> None:
-        """Note what isn't a record; the end of a partition comes as an error with the offset behind all gaps."""
-        if message.topic() is None:  # about the consumer itself, which may lack a right
+        """Take a message that isn't a record; a partition's end is an error that has the offset after all gaps."""
+        if message.topic() is None:  # it is about the consumer itself, which may lack a right
             raise LogUnavailable(f"reading failed: {error}")
         source = self._inputs[message.topic(), message.partition()]
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -198,5 +196,5 @@ class KafkaReader:
         self._at_end.add(source)
 
 
-#: LogRecord(*fields), without the step through Python that a named tuple's own constructor takes for each
+#: LogRecord(*fields), without the Python call in a named tuple's own constructor
 _new_record = cast("Callable[[tuple[object, ...]], LogRecord[bytes]]", partial(tuple.__new__, LogRecord))

@@ -1,4 +1,4 @@
-"""The writing half of the Kafka adapter: idempotent, and transactional where it has an id."""
+"""The writing half of the Kafka adapter: idempotent, and transactional if it has an id."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from spojoin.errors import Fenced, SpoJoinError
-from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import AmbiguousAppend, LogPartition, LogUnavailable
-from spojoin.ports.kafka_brokers import KnownBrokers
+from spojoin.ports.kafka_client import CLIENT_LOGGER, KnownBrokers
 from spojoin.wire.records import MessageHeaders
 
 #: bounds of the producer's queue; a full one makes `append` wait
@@ -22,9 +21,9 @@ QUEUE_KBYTES_MAX = 96 << 10
 #: the broker aborts an abandoned transaction after this long, and readers no longer wait for it
 TRANSACTION_TIMEOUT_MS = 30_000
 CLOSE_TIMEOUT_S = 5.0
-#: how long a commit goes on between two looks at what the client reports
+#: how long a commit waits between two checks of the client's reports
 COMMIT_S = 2.0
-#: how long the first clients wait for a transactional id before another one asks
+#: how long each of the first clients waits for its transactional id before a new client tries
 HASTE_S = (0.1, 0.1)
 
 _FENCED = frozenset(
@@ -44,7 +43,7 @@ _log = structlog.get_logger(__name__)
 class KafkaWriter:
     """One producer.
 
-    `wait_s_max` bounds how long an append waits for room in the queue. Raises LogUnavailable where a transactional
+    `wait_s_max` bounds how long an append waits for room in the queue. Raises LogUnavailable if a transactional
     writer can't be registered.
     """
 
@@ -110,7 +109,7 @@ class KafkaWriter:
         self._raise_failure()
 
     def begin_flush(self, timeout_s: float) -> None:
-        """Begin to make all that was appended readable; the commit waits in a thread of its own."""
+        """Begin to make all that was appended readable; the commit waits in its own thread."""
         if self._in_transaction:
             self._commits = self._commits or ThreadPoolExecutor(1, "commit")
             self._committing = self._commits.submit(self._commit, timeout_s)
@@ -133,7 +132,7 @@ class KafkaWriter:
     def close(self) -> None:
         """Abort the open transaction; drop what is queued."""
         if self._commits is not None:
-            self._commits.shutdown()  # a commit under way ends first: it isn't known whether it can be aborted
+            self._commits.shutdown()  # a commit under way must end first: it may be too late to abort it
         try:
             if self._in_transaction:
                 self._in_transaction = False
@@ -142,17 +141,17 @@ class KafkaWriter:
                 self._producer.purge(blocking=False)
                 self._producer.flush(CLOSE_TIMEOUT_S)
         except KafkaException as error:
-            # a transaction left open is aborted by the broker: when a successor registers, or when its time is over
+            # the broker aborts an open transaction when a successor registers, or when its time is over
             _log.info("a writer was closed in the middle", error=str(error.args[0]))
 
     def _queue(
         self, target: LogPartition, value: bytes, headers: MessageHeaders, timestamp_ms: int | None, key: bytes | None
     ) -> bool:
-        """Whether there was room."""
+        """Queue a record and return whether there was room."""
         try:
             self._producer.produce(
                 target.topic,
-                value or None,  # others' deserialisers skip a message without a value, and fail on an empty one
+                value or None,  # other programs' deserialisers skip a message without a value, and fail on an empty one
                 key,
                 partition=target.partition,
                 headers=list(headers),
@@ -189,7 +188,7 @@ class KafkaWriter:
 
     @staticmethod
     def _attempt(action: Callable[[], T]) -> T:
-        """The client raises fatal errors from any call; within a callback, as the cause of a SystemError."""
+        """Call the client. It raises fatal errors from any call; within a callback, as the cause of a SystemError."""
         try:
             return action()
         except (KafkaException, SystemError) as error:
@@ -200,9 +199,9 @@ class KafkaWriter:
 
 
 def _registered(properties: Mapping[str, object], timeout_s: float) -> Producer:
-    """A producer that alone has its transactional id; the broker has aborted what the last one left open.
+    """The only producer with its transactional id; the broker has aborted what an earlier one left open.
 
-    While an abort is under way the client waits 500 ms before it asks again; a new client asks at once.
+    While an abort is under way, the client waits 500 ms before it asks again; a new client asks at once.
     """
     try:
         for patience_s in HASTE_S:
@@ -217,7 +216,7 @@ def _registered(properties: Mapping[str, object], timeout_s: float) -> Producer:
 
 
 def _connected(properties: Mapping[str, object], timeout_s: float) -> Producer:
-    """A producer that knows a broker: without one it waits 500 ms before it looks for its coordinator."""
+    """A producer that knows a broker; without one, it would wait 500 ms before it looks for its coordinator."""
     producer = Producer(dict(properties), logger=CLIENT_LOGGER)
     producer.list_topics(timeout=timeout_s)
     return producer

@@ -1,4 +1,4 @@
-"""The ports in plain Python, deterministic, without threads or waiting; held to the contract of Kafka and Redis."""
+"""The ports in plain Python: deterministic, without threads or waiting, with the same contract as Kafka and Redis."""
 
 from __future__ import annotations
 
@@ -23,10 +23,14 @@ from spojoin.ports.interfaces import (
 )
 from spojoin.protocol.topic_config import DEFAULTS, TopicKind
 from spojoin.wire.records import MessageHeaders
+from spojoin.wire.registered import RegisteredSchema, UnknownSchema
+
+#: A record of an open transaction: its partition, value, headers, time and key.
+_Queued: TypeAlias = tuple[LogPartition, V, MessageHeaders, int | None, bytes | None]
 
 
 class Fate(enum.Enum):
-    """What becomes of an append: acknowledged, in the log without an acknowledgement, or gone."""
+    """The fate of an append: acknowledged, in the log without an acknowledgement, or lost."""
 
     LANDS = "lands"
     LANDS_UNKNOWN = "lands unknown"
@@ -61,8 +65,8 @@ class _Partition(Generic[V]):
 class MemoryLog(Generic[V]):
     """A log of objects.
 
-    `fate_of` is asked at each append that reaches the log, so that tests can play a failing broker; `clock` stamps
-    records (None: 0).
+    `fate_of` decides about each append that reaches the log, so that tests can simulate a failing broker. `clock` gives
+    the time of records (None: 0).
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -81,25 +85,24 @@ class MemoryLog(Generic[V]):
             existing.extend(_Partition() for _ in range(count - len(existing)))
 
     def delete_topics(self, topics: Sequence[str]) -> None:
-        """Delete those of the topics that exist, with all that is in them."""
+        """Delete the topics that exist, with all their records."""
         for topic in topics:
             if self._topics.pop(topic, None) is not None:
                 self._deleted[topic] += 1
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0 where there is no such topic."""
+        """The number of a topic's partitions; 0 if there is no such topic."""
         return len(self._topics.get(topic, ()))
 
     def topic_id(self, topic: str) -> str:
-        """The name, and how many topics of it were deleted."""
+        """The topic's name, and how many topics with this name were deleted."""
         return f"{topic}-in-memory-{self._deleted[topic]}"
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """The same for those of the topics that exist."""
+        """The ids of the topics that exist."""
         return {topic: self.topic_id(topic) for topic in topics if topic in self._topics}
 
     def bounds(self, source: LogPartition) -> Bounds:
-        """The retained offsets."""
         found = self._partition(source)
         return Bounds(found.earliest, found.end)
 
@@ -127,7 +130,7 @@ class MemoryLog(Generic[V]):
         return self._partition(source).records
 
     def close(self) -> None:
-        """Nothing to close."""
+        pass
 
     def _partition(self, source: LogPartition) -> _Partition[V]:
         partitions = self._topics.get(source.topic, [])
@@ -142,7 +145,7 @@ class MemoryLog(Generic[V]):
     def _land(
         self, target: LogPartition, value: V, headers: MessageHeaders, timestamp_ms: int | None, key: bytes | None
     ) -> bool:
-        """Append by the fate drawn; whether it was acknowledged."""
+        """Append with the fate that `fate_of` decides, and return whether the append was acknowledged."""
         fate = self.fate_of(target)
         if fate is not Fate.LOST:
             now_ms = self._clock.wall_ms() if self._clock else 0
@@ -151,12 +154,8 @@ class MemoryLog(Generic[V]):
         return fate is Fate.LANDS
 
 
-#: A record of an open transaction: where it goes, its value, headers, time and key.
-_Queued: TypeAlias = tuple[LogPartition, V, MessageHeaders, int | None, bytes | None]
-
-
 class MemoryReader(Generic[V]):
-    """Takes the opened inputs in turn, so that none starves."""
+    """Reads the opened inputs in turn, so that none starves."""
 
     def __init__(self, log: MemoryLog[V]) -> None:
         self._log = log
@@ -204,7 +203,6 @@ class MemoryReader(Generic[V]):
         self._positions.pop(source, None)
 
     def close(self) -> None:
-        """Stop reading."""
         self._positions.clear()
 
     def _take(self, source: LogPartition, count: int) -> list[LogRecord[V]]:
@@ -220,7 +218,7 @@ class MemoryReader(Generic[V]):
 
 
 class MemoryWriter(Generic[V]):
-    """Writes through at once, or at flush where it is transactional."""
+    """Writes at once, or at `flush` if it is transactional."""
 
     def __init__(self, log: MemoryLog[V], transactional_id: str | None, epoch: int) -> None:
         self._log = log
@@ -246,13 +244,13 @@ class MemoryWriter(Generic[V]):
             self._transaction.append((target, value, headers, timestamp_ms, key))
 
     def serve(self) -> None:
-        """Raise where an earlier append failed or a newer writer has taken over."""
+        """Raise an error if an earlier append failed or a newer writer has taken over."""
         self._log._check_epoch(self._id, self._epoch)
         if self._failed:
             raise AmbiguousAppend("the log did not acknowledge an append")
 
     def flush(self, timeout_s: float) -> None:
-        """Commit the open transaction; raises AmbiguousAppend where the log did not acknowledge it."""
+        """Commit the open transaction; raises AmbiguousAppend if the log did not acknowledge it."""
         self.serve()
         transaction, self._transaction = self._transaction, []
         if transaction:
@@ -260,11 +258,10 @@ class MemoryWriter(Generic[V]):
         self.serve()
 
     def begin_flush(self, timeout_s: float) -> None:
-        """Flush at once."""
         self.flush(timeout_s)
 
     def is_flushed(self) -> bool:
-        """Always: a flush has ended when it has begun."""
+        """Always True: a flush ends at once."""
         self.serve()
         return True
 
@@ -273,7 +270,7 @@ class MemoryWriter(Generic[V]):
         self._transaction = []
 
     def _commit(self, transaction: list[_Queued[V]]) -> None:
-        """All or nothing: a transaction's fate is that of its first record."""
+        """Commit all records or none; a transaction's fate is that of its first record."""
         fate = self._log.fate_of(transaction[0][0])
         self._failed = fate is not Fate.LANDS
         if fate is Fate.LOST:
@@ -308,7 +305,7 @@ class MemoryStore:
                 self._entries[key] = _Entry(merged, expires_ms)
 
     def get(self, key: str) -> dict[str, str]:
-        """All fields of a key; empty where there is no such key."""
+        """All fields of a key; empty if there is no such key."""
         entry = self._entries.get(key)
         return dict(entry.fields) if entry is not None and entry.expires_ms > self._now_ms() else {}
 
@@ -318,7 +315,7 @@ class MemoryStore:
         return {key: fields for key, fields in found.items() if fields}
 
     def remove(self, key: str, *fields: str) -> None:
-        """Remove fields of a key, or the key where none are named."""
+        """Remove fields of a key, or the whole key if none are named."""
         entry = self._entries.get(key)
         if entry is not None and fields:
             entry.fields = {name: value for name, value in entry.fields.items() if name not in fields}
@@ -330,14 +327,14 @@ class MemoryStore:
         self._entries.clear()
 
     def close(self) -> None:
-        """Nothing to close."""
+        pass
 
     def _now_ms(self) -> float:
         return self._clock.monotonic_ms() if self._clock else 0.0
 
 
 class ManualClock:
-    """Time that tests move by hand; sleeping moves it too."""
+    """A clock that tests move by hand, and that sleeping moves too."""
 
     def __init__(self, now_ms: float = 0.0) -> None:
         self.now_ms = now_ms
@@ -347,9 +344,38 @@ class ManualClock:
         return self.now_ms
 
     def wall_ms(self) -> int:
-        """The same, as a date in 1970."""
+        """Milliseconds since the start, which as a date is in 1970."""
         return int(self.now_ms)
 
     def sleep(self, seconds: float) -> None:
-        """Move on."""
+        """Move the clock forward."""
         self.now_ms += 1000 * seconds
+
+
+class MemoryRegistry:
+    """A registry whose ids count from 1; it doesn't check compatibility."""
+
+    def __init__(self) -> None:
+        self._schemas: list[RegisteredSchema] = []
+        self._latest: dict[str, RegisteredSchema] = {}
+
+    def find(self, schema_id: int) -> RegisteredSchema:
+        if not 1 <= schema_id <= len(self._schemas):
+            raise UnknownSchema(f"schema {schema_id}: not found")
+        return self._schemas[schema_id - 1]
+
+    def latest(self, subject: str) -> RegisteredSchema:
+        """The newest schema of a subject."""
+        if subject not in self._latest:
+            raise UnknownSchema(f"subject {subject}: not found")
+        return self._latest[subject]
+
+    def register(self, subject: str, schema: RegisteredSchema) -> int:
+        """The id of a schema, the same under every subject."""
+        if schema not in self._schemas:
+            self._schemas.append(schema)
+        self._latest[subject] = schema
+        return self._schemas.index(schema) + 1
+
+    def close(self) -> None:
+        pass

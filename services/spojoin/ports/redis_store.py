@@ -1,4 +1,4 @@
-"""The store port over Redis: one hash a key."""
+"""The store port over Redis, with one hash per key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import redis
 
 from spojoin.ports.interfaces import Fields, StoreUnavailable
 
-#: a store on the same machine answers in 40 us; one that takes this long is as good as gone
+#: a store on the same machine answers in 40 us; one that takes this long counts as away
 TIMEOUT_S = 0.25
 SCAN_COUNT = 500
 
@@ -27,16 +27,16 @@ class RedisStore:
             decode_responses=True,
             retry=None,
             retry_on_timeout=False,
-            # the client would introduce itself by a command that its user has no right to
+            # otherwise the client introduces itself with a command that its user has no right to
             driver_info=None,
         )
 
     def put(self, entries: Mapping[str, Fields], ttl_s: float | None = None) -> None:
-        """Set fields of keys, leaving other fields alone, in one round trip; a key expires `ttl_s` after it."""
+        """Set fields of keys in one round trip, leaving other fields alone; a key expires after `ttl_s`."""
         _attempt(lambda: self._put(entries, ttl_s))
 
     def get(self, key: str) -> dict[str, str]:
-        """All fields of a key; empty where there is no such key."""
+        """All fields of a key; empty if there is no such key."""
         return _attempt(lambda: cast("dict[str, str]", self._client.hgetall(key)))
 
     def scan(self, prefix: str) -> dict[str, dict[str, str]]:
@@ -44,7 +44,7 @@ class RedisStore:
         return _attempt(lambda: self._scan(prefix))
 
     def remove(self, key: str, *fields: str) -> None:
-        """Remove fields of a key, or the key where none are named."""
+        """Remove fields of a key, or the whole key if none are named."""
         _attempt(lambda: self._client.hdel(key, *fields) if fields else self._client.delete(key))
 
     def clear(self) -> None:
@@ -52,7 +52,6 @@ class RedisStore:
         _attempt(self._client.flushall)
 
     def close(self) -> None:
-        """Close the connection."""
         self._client.close()
 
     def _put(self, entries: Mapping[str, Fields], ttl_s: float | None) -> None:

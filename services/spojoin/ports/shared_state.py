@@ -1,4 +1,4 @@
-"""What services share through the store, under documented keys. A cache: losing it at any moment changes no result.
+"""The state that services share through the store, under documented keys. It is a cache: losing it changes no result.
 
 All keys start with `spojoin:v1:<query>:` (v1 is the version of this schema) and are hashes:
 
@@ -11,11 +11,11 @@ All keys start with `spojoin:v1:<query>:` (v1 is the version of this schema) and
     hot:<stream>:<slot>    <code> = count                         router: the predictor's hot keys in force
     completeness           ratio, is_exact, checked_ms            the checker: its last verdict on the results
     totals                 rows, refused; answered, matches       router; sink: since the log began
-    expected:<service>     wall_ms, needs, workers                each service: see `telemetry.expected`
+    expected:<service>     wall_ms, needs, workers                each service: see `telemetry.expected_services`
     status:<service>       see `telemetry.status`                 each service, every second; gone some seconds after it
 
 Everything except the verdict is rewritten at intervals, so that a wiped store fills again. `log` is the id of the
-frames topic: a result position that an earlier topic of that name left behind does not count.
+frames topic: a result position from an earlier topic with the same name does not count.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from spojoin.ports.interfaces import Clock, Fields, Store, StoreUnavailable
 from spojoin.protocol.machine import ResultPosition
 
 SCHEMA_VERSION = 1
-#: a store that failed is left alone for this long, so that a dead one costs no more than a timeout a second
+#: a store that failed is left alone for this long, so that a dead one costs at most one timeout per second
 RETRY_MS = 1_000
 STATUS_TTL_S = 10.0
 
@@ -40,32 +40,31 @@ _log = structlog.get_logger(__name__)
 
 
 class Completeness(NamedTuple):
-    """A check's verdict: right result rows / rows expected; whether nothing at all differs; when, ms since 1970."""
+    """A check's verdict: right result rows / expected rows; whether nothing differs; the time, ms since 1970."""
 
     ratio: float
     is_exact: bool
     checked_ms: int
 
     def fields(self) -> Fields:
-        """As the store holds it."""
+        """The fields for the store."""
         return {"ratio": self.ratio, "is_exact": int(self.is_exact), "checked_ms": self.checked_ms}
 
 
 def key(query: str, *parts: str) -> str:
-    """A key of a query."""
     return ":".join(("spojoin", f"v{SCHEMA_VERSION}", query, *parts))
 
 
 def store_rules(query: str) -> str:
-    """Redis' ACL rules for the services that share a query's state: its keys, and the commands of their client."""
+    """Redis's ACL rules for the services that share a query's state: its keys, and the commands of their client."""
     commands = ("hset", "hgetall", "hdel", "del", "persist", "pexpire", "scan", "hello")
     return " ".join((f"~{key(query)}:*", *(f"+{command}" for command in commands)))
 
 
-class SharedState:
+class SharedState:  # P1.2
     """One service's view of the store. No operation raises: a failure is counted, logged once and otherwise ignored.
 
-    `store` None plays a store that is never there. `log_id` is the id of the frames topic.
+    `store`: None stands for a store that is never there. `log_id`: the id of the frames topic.
     """
 
     def __init__(self, store: Store | None, query: str, clock: Clock, failures: Counter) -> None:
@@ -78,7 +77,7 @@ class SharedState:
         self._retry_at_ms = 0.0
 
     def put_result_position(self, result_position: ResultPosition) -> None:
-        """Results are out before `result_position`."""
+        """Report that results before `result_position` are out."""
         fields: Fields = {
             "log": self.log_id,
             "frame_id": result_position.frame_id,
@@ -87,7 +86,7 @@ class SharedState:
         self.put({key(self._query, "result_position"): fields})
 
     def result_position(self) -> ResultPosition | None:
-        """The result position of this log, where the store knows it."""
+        """The result position of this log, or None if the store doesn't know it."""
         nothing: dict[str, str] = {}
         found = self._attempt(lambda store: store.get(key(self._query, "result_position")), nothing)
         if found.get("log") != self.log_id or not {"frame_id", "position"} <= found.keys():
@@ -95,25 +94,25 @@ class SharedState:
         return ResultPosition(int(found["frame_id"]), int(found["position"]))
 
     def head(self) -> dict[str, str]:
-        """What the router reported of its latest frame; empty where the store does not know it."""
+        """The router's report about its latest frame; empty if the store doesn't have it."""
         nothing: dict[str, str] = {}
         return self._attempt(lambda store: store.get(key(self._query, "head")), nothing)
 
     def statuses(self) -> dict[str, dict[str, str]]:
-        """What each service reported within the last seconds, by its name."""
+        """Each service's report from the last seconds, by the service's name."""
         nothing: dict[str, dict[str, str]] = {}
         prefix = key(self._query, "status", "")
         found = self._attempt(lambda store: store.scan(prefix), nothing)
         return {name.removeprefix(prefix): fields for name, fields in found.items()}
 
     def reports(self) -> dict[str, dict[str, str]]:
-        """What each service reported lately, and which should run, by the store's keys."""
+        """Each service's latest report, and reports about which services should run, by the store's keys."""
         nothing: dict[str, dict[str, str]] = {}
         kinds = [key(self._query, kind, "") for kind in ("status", "expected")]
         return self._attempt(lambda store: {n: f for kind in kinds for n, f in store.scan(kind).items()}, nothing)
 
     def completeness(self) -> Completeness | None:
-        """The last check's verdict, where the store knows one."""
+        """The last check's verdict, or None if the store doesn't have one."""
         nothing: dict[str, str] = {}
         found = self._attempt(lambda store: store.get(key(self._query, "completeness")), nothing)
         if not set(Completeness._fields) <= found.keys():

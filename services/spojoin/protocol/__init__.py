@@ -1,1 +1,1 @@
-"""The exactness protocol: which role talks where, what a state machine is, how the log is read."""
+"""The exactness protocol: the topics of each role, the state machines, and how the log is read."""

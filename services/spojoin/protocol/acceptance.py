@@ -1,7 +1,7 @@
-"""How every role reads the log: the same rule, so that all see the same frames (rules P1 to P4 of the protocol page).
+"""How every role reads the log: by one rule, so that all see the same frames (rules P1 to P4 of the protocol page).
 
-A router that was replaced may still append (a zombie), a produce may happen twice, and a produce that seemed lost may
-be in the log. None of these needs coordination among readers: whether a record counts follows from earlier records.
+A router that was replaced may still append (a zombie), a record may be appended twice, and an append that seemed to
+fail may be in the log. Readers need no coordination: whether a record counts follows from earlier records.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from spojoin.wire.records import Barrier, Frame, SourceState
 class LogFollower:
     """Follows the log from its earliest retained record and decides which records count.
 
-    The first record is taken on trust: the log starts with a barrier and is only ever trimmed to a frame that was
-    accepted (P9).
+    The first record is trusted: the log starts with a barrier, or with an accepted frame after a trim (P9).
     """
 
     __slots__ = ("closing", "epoch", "first_indexes", "link", "next_frame", "next_seq")
 
     def __init__(self) -> None:
         self.epoch = -1
-        #: what has ended the log, once something has: another generation continues (P12)
+        #: the barrier that has ended the log, because another generation continues (P12); None before
         self.closing: Barrier | None = None
         self.first_indexes: tuple[int, ...] = ()
         self.next_frame = 0
@@ -36,7 +35,7 @@ class LogFollower:
         return self.closing is not None
 
     def accept(self, record: Frame | Barrier) -> bool:
-        """Whether the record counts; a record that does moves this reader on."""
+        """Whether the record counts; if so, this reader moves on."""
         if self.closing is not None:
             return False
         if isinstance(record, Barrier):
@@ -51,8 +50,7 @@ class LogFollower:
         return True
 
     def _accept_barrier(self, barrier: Barrier) -> bool:
-        # P2: of two routers that claim the same epoch, the first in the log has it.
-        if barrier.epoch <= self.epoch:
+        if barrier.epoch <= self.epoch:  # P2.3: if two routers claim the same epoch, the first in the log gets it
             return False
         if self.epoch < 0:
             self.first_indexes = barrier.first_indexes
@@ -61,10 +59,9 @@ class LogFollower:
         self.closing = barrier if barrier.closes else None
         return True
 
-    def _continues(self, frame: Frame) -> bool:
-        # P3: the current epoch, the next frame and seq, and the source offsets it was built on.
+    def _continues(self, frame: Frame) -> bool:  # P3.1
         return (
-            frame.epoch == self.epoch
+            frame.epoch == self.epoch  # P2.4
             and frame.frame_id == self.next_frame
             and frame.first_seq == self.next_seq
             and frame.previous_link == self.link
@@ -77,8 +74,8 @@ class LogFollower:
         self.link = frame.previous_link
 
 
-def chain(previous_link: int, frame_id: int, source: SourceState, checkpoint: bytes) -> int:
-    """The link of a frame: a 63-bit digest over the one before it and the source offsets that the frame consumed."""
+def chain(previous_link: int, frame_id: int, source: SourceState, checkpoint: bytes) -> int:  # P3.2
+    """The link of a frame: a 63-bit digest of the previous link and the source offsets that the frame consumed."""
     digest = hashlib.blake2b(digest_size=8)
     digest.update(struct.pack("<qq", previous_link, frame_id))
     for (stream, partition), at in sorted(source.items()):

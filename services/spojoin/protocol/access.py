@@ -1,7 +1,7 @@
-"""What each user of Kafka may do there; ACLs in code, chart and tests derive from it.
+"""What each user of Kafka may do there; the ACLs of code, chart and tests derive from it.
 
-Names are literal, except for the topics of a query's later generations, whose names begin as no other query's may: no
-right reaches a topic of another query. Kafka implies Describe in Read, Write and Delete.
+Names are literal, except for the topics of a query's later generations: their prefix is unique to the query, so no
+right covers a topic of another query. In Kafka, Read, Write and Delete imply Describe.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from spojoin.protocol.packing import PACKABLE, with_standbys
 from spojoin.protocol.topology import (
     KEPT,
+    ROLES,
     SHARED,
-    TOPOLOGY,
     Edge,
     Role,
     Topic,
     dead_letter_topic,
     later_generations,
+    role_entry,
     topic_name,
 )
 
@@ -30,8 +31,8 @@ UNUSED_GROUP = "spojoin-unused"
 class Person(enum.StrEnum):
     """The users that are not services.
 
-    TOPICS makes topics, says how they are kept, and deletes internal ones. FEED sends rows, RESULTS reads what came
-    out, PAGE shows the flow. CHECK sends rows, too, compares what came out with them, and backfills.
+    TOPICS creates and configures topics, and deletes internal ones. FEED sends rows, RESULTS reads results, PAGE shows
+    the flow. CHECK also sends rows, compares the results with them, and backfills.
     """
 
     TOPICS = "topics"
@@ -45,7 +46,7 @@ Principal = Role | Person
 
 
 class ResourceKind(enum.StrEnum):
-    """What a right is about, as Strimzi's KafkaUser names it."""
+    """The kinds of resources, as Strimzi's KafkaUser names them."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -53,10 +54,10 @@ class ResourceKind(enum.StrEnum):
 
 
 class Operation(enum.StrEnum):
-    """What is allowed, as Kafka and Strimzi name it.
+    """The operations, as Kafka and Strimzi name them.
 
-    DELETE on a topic is for trims (records, before an offset); the router's is for topics of generations that are over,
-    and that of the user who makes topics for those of a query that has ended.
+    DELETE on a topic allows trims (of records before an offset). The router also deletes topics of generations that are
+    over, and the user who creates topics deletes those of a query that has ended.
     """
 
     READ = "Read"
@@ -71,7 +72,7 @@ class Operation(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """One operation on one resource, named literally, or where `is_prefix` on all topics whose names begin with it."""
+    """One operation on the resource of this name, or if `is_prefix`, on all topics whose names begin with it."""
 
     kind: ResourceKind
     name: str
@@ -80,13 +81,13 @@ class Right:
 
 
 def rights(principal: Principal, query: str, inputs: Sequence[str]) -> tuple[Right, ...]:
-    """All that `principal` may do for a query whose input topics have these names: each once, in a fixed order."""
+    """All rights of `principal` for a query with these input topics: each once, in a fixed order."""
     found = _of_role(principal, query, inputs) if isinstance(principal, Role) else _of_person(principal, query, inputs)
     return tuple(sorted(set(found)))
 
 
 def group_rights(roles: Iterable[Role], query: str, inputs: Sequence[str]) -> tuple[Right, ...]:
-    """All that a process may do in which these roles run together."""
+    """All rights of a process in which these roles run together."""
     return tuple(sorted({right for role in roles for right in rights(role, query, inputs)}))
 
 
@@ -101,7 +102,7 @@ def consumer_group(query: str, service: str) -> str:
 
 
 def names(topic: Topic, query: str, inputs: Sequence[str]) -> tuple[str, ...]:
-    """Kafka's names of a row of the table: one, or one a stream."""
+    """Kafka's names of a topic of the table: one, or one for each stream."""
     if topic is Topic.INPUT:
         return tuple(inputs)
     if topic is Topic.DEAD:
@@ -110,19 +111,16 @@ def names(topic: Topic, query: str, inputs: Sequence[str]) -> tuple[str, ...]:
 
 
 def seen_by(role: Role) -> frozenset[Topic]:
-    """The topics that a role deals with: it can't even see any other."""
+    """The topics that a role uses; it can't see any other."""
     edge = _edge(role)
-    # Every role distinguishes the log from an earlier one of its name by the id of this topic.
+    # By the id of this topic, every role distinguishes the log from an earlier one with the same name.
     return frozenset({*edge.reads, *edge.writes, *edge.trims, Topic.FRAMES, *_presence(role)})
 
 
-#: The roles that may write in transactions, and what; the id has the role's name.
-TRANSACTIONAL = {Role.SINK: Topic.RESULTS, Role.ROUTER: Topic.FRAMES}
-#: Topics that share such a role's writer: their records stay in one order and, where they are written in transactions,
-#: in one.
-SHARING = {Role.SINK: (Topic.RESULTS,), Role.ROUTER: (Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS)}
-#: The predictor's group is Faust's.
-_GROUPED = (Role.PREDICTOR,)
+#: The roles that may write in transactions, and what.
+TRANSACTIONAL = {entry.role: entry.transactional for entry in reversed(ROLES) if entry.transactional is not None}
+#: Topics that share such a role's writer. The results' topic comes first, so that it is settled before frames are.
+SHARING = {entry.role: entry.shared_writer for entry in reversed(ROLES) if entry.shared_writer}
 
 
 def _of_role(role: Role, query: str, inputs: Sequence[str]) -> Iterator[Right]:
@@ -130,31 +128,31 @@ def _of_role(role: Role, query: str, inputs: Sequence[str]) -> Iterator[Right]:
     yield from _on_topics(edge, query, inputs)
     for operation in (Operation.READ, Operation.WRITE, Operation.DELETE):
         yield from _each(operation, _presence(role), query, inputs)
-    if role is Role.ROUTER:  # it deletes the topics of generations that are over (P12)
+    if role is Role.ROUTER:  # it deletes the topics of past generations (P12)
         yield from _each(Operation.DELETE, [topic for topic in Topic if topic not in SHARED], query, inputs)
     yield from _making(role, query)
     yield from _each(Operation.DESCRIBE, seen_by(role).difference(edge.reads, edge.writes, edge.trims), query, inputs)
     yield Right(ResourceKind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
     if role in TRANSACTIONAL:
         yield Right(ResourceKind.TRANSACTIONAL_ID, transactional_id(query, role), Operation.WRITE)
-    if role in _GROUPED:
+    if role_entry(role).joins_group:
         yield Right(ResourceKind.GROUP, consumer_group(query, role), Operation.READ)
 
 
 def _making(role: Role, query: str) -> Iterator[Right]:
-    """Services make the topics of later generations: only they know when to, and how many there were."""
+    """Services create the topics of later generations, since only they know when, and how many there were."""
     for topic in seen_by(role).difference(SHARED):
         for operation in (Operation.CREATE, Operation.ALTER):
             yield Right(ResourceKind.TOPIC, later_generations(query, topic), operation, is_prefix=True)
 
 
 def _presence(role: Role) -> tuple[Topic, ...]:
-    """Services of which there may be several instances say which of them speaks."""
+    """The topic in which the instances of a service report which of them speaks."""
     return (Topic.PRESENCE,) if role in PACKABLE else ()
 
 
 def _edge(role: Role) -> Edge:
-    return with_standbys(next(edge for edge in TOPOLOGY if edge.role is role))
+    return with_standbys(role_entry(role).edge)
 
 
 def _on_topics(edge: Edge, query: str, inputs: Sequence[str]) -> Iterator[Right]:
@@ -185,14 +183,14 @@ def _of_person(person: Person, query: str, inputs: Sequence[str]) -> Iterator[Ri
         for operation in _MAKES:
             yield from _each(operation, own, query, inputs)
         yield from _each(Operation.DELETE, [topic for topic in own if topic not in KEPT], query, inputs)
-        yield from _each(Operation.READ, (Topic.GENERATIONS,), query, inputs)  # which says what is still needed
+        yield from _each(Operation.READ, (Topic.GENERATIONS,), query, inputs)  # it shows which topics are still needed
         yield Right(ResourceKind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
         return
     if person in (Person.FEED, Person.CHECK):
         yield from _each(Operation.WRITE, (Topic.INPUT,), query, inputs)
     if person is not Person.FEED:
-        # The page also shows the requested worker count; a check needs the inputs, and the log that names versions of a
-        # table, a backfill where a generation began.
+        # The page also shows the requested worker count. A check needs the inputs, and the log, which names versions of
+        # a table; a backfill needs to know where a generation began.
         checked = (Topic.INPUT, Topic.FRAMES, Topic.GENERATIONS)
         more = {Person.PAGE: (Topic.CONTROL,), Person.CHECK: checked}.get(person, ())
         yield from _each(Operation.READ, (Topic.RESULTS, Topic.DEAD, *more), query, inputs)

@@ -1,7 +1,8 @@
 """Which input rows earlier generations of a query have answered (rule P12).
 
-By arrival these are all rows before some place of each input. By event time rows leave an input out of its order: also
-answered are rows that had been read and come no later in the order than the last row that went out, the frontier.
+In arrival order, these are all rows before some place of each input. In event-time order, rows leave an input in a
+different order: rows are also answered if they had been read and are not behind the last row that went out, the
+frontier.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
-from spojoin.wire.records import I64
+from spojoin.arrays import I64, Flags
 
 #: Offset of a message, and row within it.
 Place = tuple[int, int]
@@ -22,8 +22,7 @@ Place = tuple[int, int]
 RowPlace = tuple[int, int, int, int]
 #: (time, stream, partition, offset, row): the total order by event time
 Key = tuple[int, int, int, int, int]
-Flags = NDArray[np.bool_]
-#: By stream and partition: a place, and the event time before which no row behind it is.
+#: By stream and partition: a place, and an event time; no row after the place is earlier.
 Promises = Mapping[tuple[int, int], tuple[Place, int]]
 FIRST_PLACE: Place = (0, 0)
 NEVER = -(2**63)
@@ -31,12 +30,12 @@ NEVER = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class PassedOrder:
-    """What one generation's order by event time had passed at its last checkpoint.
+    """The rows that one generation's event-time order had passed at its last checkpoint.
 
     frontier: the last row that went out; reads: how far each input had been read
-    late: rows that had come too late for the merge, or were refused behind the cut: by that generation's conditions and
-        lateness, which are not those of the next one
-    promised: of an input, the time before which nothing follows behind a place that positions have passed
+    late: rows that came too late for the merge, or were refused behind the cut, by that generation's conditions and
+        lateness; the next generation's may differ
+    promised: for an input, a place that its position has passed, and the time before which no row follows that place
     """
 
     frontier: Key
@@ -45,15 +44,15 @@ class PassedOrder:
     promised: Promises = field(default_factory=dict)
 
     @classmethod
-    def of(cls, saved: Mapping[str, Any]) -> PassedOrder:
-        """What a router's checkpoint says."""
+    def from_saved(cls, saved: Mapping[str, Any]) -> PassedOrder:
+        """The order in a router's checkpoint."""
         time_us, stream, partition, offset, row = saved["frontier"][0]
         reads = {(s, p): (o, r) for s, p, o, r in saved["read"]}
         late = frozenset((s, p, o, r) for s, p, o, r in saved["late"])
         return cls((time_us, stream, partition, offset, row), reads, late, promises_of(saved))
 
     def saved(self) -> dict[str, Any]:
-        """The same for a checkpoint."""
+        """The form for a checkpoint."""
         return {
             "frontier": [self.frontier],
             "read": [[*source, *place] for source, place in sorted(self.reads.items())],
@@ -66,7 +65,7 @@ class PassedOrder:
         return row[2:] < self.reads.get(row[:2], FIRST_PLACE)
 
     def covers(self, other: PassedOrder) -> bool:
-        """Whether everything that the other answered is passed here as well."""
+        """Whether this order has passed all rows that the other answered."""
         return (
             self.frontier >= other.frontier
             and all(self.reads.get(source, FIRST_PLACE) >= place for source, place in other.reads.items())
@@ -96,11 +95,12 @@ class PassedOrder:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """cut: per (stream, partition), the place before which every row was answered or refused.
+    """The rows that earlier generations have answered.
 
-    highs: the largest event time before the cut, where known
-    passed: where rows were ordered by event time, what each generation had passed that answered rows which no later one
-        covers: one with a smaller lateness may go further without having read as far
+    cut: by (stream, partition), the place before which every row was answered or refused
+    highs: the largest event time before the cut, if known
+    passed: in event-time order, what each generation had passed, if it answered rows that no later one covers: one with
+        a smaller lateness may get further without having read as far
     """
 
     cut: Mapping[tuple[int, int], Place] = field(default_factory=dict)
@@ -108,13 +108,17 @@ class Answered:
     passed: tuple[PassedOrder, ...] = ()
 
     @classmethod
-    def of(cls, cut: Mapping[tuple[int, int], Place], highs: Mapping[tuple[int, int], int], saved: bytes) -> Answered:
-        """What a takeover says, by its reader's streams; `saved`: a checkpoint, some of them, or empty."""
+    def from_takeover(
+        cls, cut: Mapping[tuple[int, int], Place], highs: Mapping[tuple[int, int], int], saved: bytes
+    ) -> Answered:
+        """The rows answered before a takeover, by its reader's streams; `saved`: one or more checkpoints, or empty."""
         found = orjson.loads(saved) if saved else []
-        return cls(cut, highs, tuple(PassedOrder.of(each) for each in (found if isinstance(found, list) else [found])))
+        return cls(
+            cut, highs, tuple(PassedOrder.from_saved(each) for each in (found if isinstance(found, list) else [found]))
+        )
 
     def saved_with(self, last: PassedOrder | None) -> bytes:
-        """For the next takeover: what was passed, `last` by the generation that ends; empty for nothing."""
+        """The passed orders for the next takeover; `last`: of the generation that ends; empty if there are none."""
         passed = [each for each in self.passed if last is None or not last.covers(each)]
         if last is not None and not any(each.covers(last) for each in passed):
             passed.append(last)
@@ -123,7 +127,7 @@ class Answered:
 
     @property
     def promised(self) -> Promises:
-        """What was promised of the inputs, by the generation that heard of it last."""
+        """The inputs' promises, each from the last generation that read one."""
         return {source: promise for each in self.passed for source, promise in each.promised.items()}
 
     @property
@@ -137,7 +141,7 @@ class Answered:
         return any(each.has_read(row) and row not in each.late for each in self.passed)
 
     def cut_of(self, stream: int, partition: int) -> Place:
-        """The place of an input before which no row is left to answer."""
+        """The place of an input before which all rows were answered."""
         return self.cut.get((stream, partition), FIRST_PLACE)
 
     def high_of(self, stream: int, partition: int) -> int:
@@ -145,7 +149,7 @@ class Answered:
         return self.highs.get((stream, partition), NEVER)
 
     def end_of(self, stream: int, partition: int) -> Place:
-        """The place of an input from which on no row was answered."""
+        """The place of an input after which no row was answered."""
         return max(self.cut_of(stream, partition), self.read_of(stream, partition))
 
     def rows(self, stream: int, partition: int, offsets: I64, rows: I64, times_us: I64 | None) -> Flags:
@@ -158,21 +162,21 @@ class Answered:
         return found
 
     def read_of(self, stream: int, partition: int) -> Place:
-        """How far an input had been read when rows left it out of its order."""
+        """How far an input had been read in event-time order."""
         return max((each.reads.get((stream, partition), FIRST_PLACE) for each in self.passed), default=FIRST_PLACE)
 
 
 def promises_of(saved: Mapping[str, Any]) -> Promises:
-    """What a router's checkpoint says was promised; those of earlier versions say nothing."""
+    """The promises in a router's checkpoint; checkpoints of earlier versions have none."""
     return {(s, p): ((o, r), time_us) for s, p, o, r, time_us in saved.get("promised", ())}
 
 
 def saved_promises(promised: Promises) -> list[list[int]]:
-    """The same for a checkpoint."""
+    """Promises in the form for a checkpoint."""
     return [[*source, *place, time_us] for source, (place, time_us) in sorted(promised.items())]
 
 
 def before(offsets: I64, rows: I64, place: Place) -> Flags:
-    """Which rows of an input, by int64 (n,) offsets and rows, lie before one of its places."""
+    """Which rows of an input, given by int64 (n,) offsets and rows, come before a place."""
     found: Flags = (offsets < place[0]) | ((offsets == place[0]) & (rows < place[1]))
     return found

@@ -1,7 +1,7 @@
-"""What the runtime, the embedded engine and the simulator know about a service: a deterministic state machine.
+"""The interface of a service for the runtime, the embedded engine and the simulator: a deterministic state machine.
 
-A machine holds no clock, randomness, environment or socket. It is given records and the time, and yields the records
-to append. Everything that a machine emits is idempotent: readers recognise and drop what they have seen.
+A machine uses no clock, randomness, environment or socket. It gets records and the time, and yields the records to
+append. Everything that a machine emits is idempotent: readers recognise and drop records that they have seen.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spojoin.wire.records import Record, Rows, SourceState
 
 
 class Emit(NamedTuple):
-    """Append `record` to `topic`. `partition` is, for dead letters, the index of the stream."""
+    """Append `record` to `topic`. For dead letters, `partition` is the index of the stream."""
 
     topic: Topic
     partition: int
@@ -24,13 +24,13 @@ class Emit(NamedTuple):
 
 
 class Rewind(NamedTuple):
-    """Read `topic` again from its earliest retained record: a changed worker count needs batches skipped before."""
+    """Read `topic` again from its earliest retained record: after a change of workers, skipped batches are needed."""
 
     topic: Topic
 
 
 class TakeOver(NamedTuple):
-    """This instance speaks from now on: fence the one before, and learn how far results are out (rule P15)."""
+    """This instance speaks from now on: fence the previous speaker, and learn how far results are out (rule P15)."""
 
 
 class Trim(NamedTuple):
@@ -49,57 +49,57 @@ class ResultPosition(NamedTuple):
 
     @classmethod
     def behind(cls, frame_id: int, end: int, *, is_last: bool) -> ResultPosition:
-        """Where a frame's results up to position `end` lead; `is_last`: they are its last ones."""
+        """The result position after a frame's results up to `end`; is_last: whether they are the frame's last."""
         return cls(frame_id + 1, 0) if is_last else cls(frame_id, end)
 
 
 START = ResultPosition(0, 0)
 
-#: The offset of a record that was passed within a process: it has no place in the log.
+#: The offset of a record that was passed within a process, and so has no offset in the log.
 BY_REFERENCE = -1
 
 Action = Emit | Rewind | TakeOver
 
 
-class Machine:
-    """A service's logic; a child overrides what a record, the time or the results mean to it.
+class Machine:  # P1.1
+    """A service's logic; a subclass overrides how it handles records, the time and the result position.
 
-    A machine starts empty at a result position, is fed every input from its earliest retained record, and stays silent
-    for what the result position covers. `wants` is back-pressure: an input that is not wanted is not read on.
+    A machine starts empty at a result position, gets every input from its earliest retained record, and emits nothing
+    that the result position covers. `wants` is back-pressure: reading of an input pauses while it isn't wanted.
     """
 
     #: whether another instance of its service speaks
     is_silent: bool = False
 
     def wants(self, topic: Topic, partition: int) -> bool:
-        """Whether a record of that input can be taken now."""
+        """Whether a record of the input can be taken now."""
         return True
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
-        """Take one record; the iterator must be exhausted before the next call, and may be consumed slowly.
+        """Take one record; the iterator may be consumed slowly, but must be exhausted before the next call.
 
-        offset: its place in the log, or BY_REFERENCE
+        offset: its offset in the topic, or BY_REFERENCE
         """
         yield from ()
 
     def on_caught_up(self) -> Iterator[Action]:
-        """Every input but the users' has been read up to where it ended when this machine started; comes once."""
+        """Called once, when all inputs except the users' were read up to their ends at this machine's start."""
         yield from ()
 
     def on_chosen(self) -> Iterator[Action]:
-        """This instance speaks for its service, after `on_caught_up`; where there is no other, at once."""
+        """Called when this instance begins to speak, after `on_caught_up`; at once if it is the only instance."""
         yield from ()
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
-        """It is now `now_ms` (any epoch, monotonic)."""
+        """Called with the time `now_ms` (any epoch, monotonic)."""
         yield from ()
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
-        """Results are out up to `result_position`: forget what lies behind it and say what may be trimmed."""
+        """Forget what is no longer needed once results are out up to `result_position`; return what may be trimmed."""
         return []
 
     def counters(self) -> Mapping[str, float]:
-        """What it has done so far, by name; numbers that only grow."""
+        """What the machine has done so far, by name; the numbers only grow."""
         return {}
 
     def state_tuples(self) -> int:
@@ -112,15 +112,16 @@ class Machine:
 
 
 class Idle(Machine):
-    """Takes everything and emits nothing: a service that a query's layout has no use for."""
+    """Takes everything and emits nothing: a service that the query's layout doesn't use."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """All rows of a table: a version of it (P17).
+    """A version of a table: all its rows (P17).
 
-    rows: in their order, with the dead letters of messages read since the version before
-    content: 64 bits that tell the version from others; read: by partition of its topic, the offset read up to
+    rows: the rows in order, with the dead letters of messages read since the previous version
+    content: 64 bits that identify the version's content; read: by partition of its topic, the offset after the last
+        message read
     """
 
     rows: Rows
@@ -131,9 +132,9 @@ class TableRows:
 class Holder(NamedTuple):
     """The input that rows wait for: event time, or the first version of a table.
 
-    stream: the number of the input; partition: None where none is there, or of a table
-    partitions: how many partitions the input has; reached_us: what event time it has reached, None for nothing yet
-    rows: read of all inputs, and held back
+    stream: the number of the input; partition: None if the input has none, and for a table
+    partitions: how many partitions the input has; reached_us: the event time that it has reached, None if none yet
+    rows: how many rows of all inputs were read and are held back
     """
 
     stream: int
@@ -144,7 +145,7 @@ class Holder(NamedTuple):
 
 
 class InputMachine(Machine, ABC):
-    """A machine that takes rows of the users' inputs besides records; `active` once it may read them."""
+    """A machine that takes rows of the users' inputs as well as records; `active`: whether rows may be read yet."""
 
     active: bool
 
@@ -155,7 +156,7 @@ class InputMachine(Machine, ABC):
 
     @abstractmethod
     def sources(self) -> SourceState:
-        """Where to resume each input that a frame has consumed from; valid once active."""
+        """Where to resume each input from which a frame took rows; valid once active."""
 
     @abstractmethod
     def on_inputs(self, inputs: list[tuple[int, int]]) -> None:
@@ -178,16 +179,16 @@ class InputMachine(Machine, ABC):
         """The input holds no more rows for now, or does after all."""
 
     def holder(self) -> Holder | None:
-        """Which input holds rows back; None where none does."""
+        """The input that holds rows back, or None."""
         return None
 
     @abstractmethod
     def doubts_end(self, stream: int, partition: int) -> bool:
-        """Whether the log has to be asked where the input ends before `on_input_end` says so: it would be idle."""
+        """Whether the input would be idle at its end, so that its end must be looked up before `on_input_end`."""
 
 
 class InputThrough(InputMachine, ABC):
-    """A machine around one that takes rows, `_inputs`; what it doesn't change goes through."""
+    """A machine that wraps one that takes rows, `_inputs`, and passes on what it doesn't change."""
 
     _inputs: InputMachine
 
@@ -218,11 +219,11 @@ class InputThrough(InputMachine, ABC):
         self._inputs.on_input_end(stream, partition, ended=ended)
 
     def holder(self) -> Holder | None:
-        """Which input holds rows back."""
+        """The input that holds rows back."""
         return self._inputs.holder()
 
     def doubts_end(self, stream: int, partition: int) -> bool:
-        """Whether the log has to be asked where the input ends."""
+        """Whether the input's end must be looked up."""
         return self._inputs.doubts_end(stream, partition)
 
 
@@ -231,21 +232,20 @@ class WindowMachine(Machine, ABC):
 
     @abstractmethod
     def counters(self) -> dict[str, float]:
-        """What it has done so far, by name."""
+        """What the machine has done so far, by name."""
 
     @abstractmethod
     def state_tuples(self) -> int:
         """Tuples held in memory."""
 
     @abstractmethod
-    def state_bytes(self) -> int:
-        """Bytes held."""
+    def state_bytes(self) -> int: ...
 
 
 @runtime_checkable
 class Leaver(Protocol):
-    """A machine that others may wait for after its service was asked to end (rule P11)."""
+    """A machine that others may still wait for when its service should end (rule P11)."""
 
     def is_needed(self) -> bool:
-        """Whether frames under way, or those to come, wait for this machine's answers."""
+        """Whether present or coming frames wait for this machine's answers."""
         ...

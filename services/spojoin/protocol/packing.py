@@ -1,7 +1,7 @@
-"""Which roles share a process, and which topics lie between processes because of it.
+"""Which roles share a process, and which topics are therefore needed between processes.
 
-Topics that follow from the log need not be durable: within a process `partials`, `runs` and `matches` pass by
-reference, and are topics only where a reader or a writer is in another process.
+Topics that follow from the log needn't be durable: within a process, `partials`, `runs` and `matches` pass by
+reference. They are topics only if a reader or a writer is in another process.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from spojoin.errors import ConfigurationError
-from spojoin.protocol.topology import NOT_RECORDS, TOPOLOGY, Edge, Role, Topic
+from spojoin.protocol.topology import LONE_ROLES, MACHINE_ROLES, NOT_RECORDS, TOPOLOGY, Edge, Role, Topic
 from spojoin.suggest import unknown
 
-#: The roles that may share a process, in the data's way; predictor and controller talk to more than the log.
-PACKABLE = (Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN, Role.LOGICAL_AND, Role.SINK)
+#: The roles that may share a process, in the order of the data flow.
+PACKABLE = MACHINE_ROLES
 
 #: Topics that follow from frames and batches.
 DERIVED = (Topic.PARTIALS, Topic.RUNS, Topic.MATCHES)
 
-#: Two packings have names of their own.
+#: The names of two packings: each role in its own process, and all in one.
 APART, TOGETHER = "apart", "together"
 
 Group = tuple[Role, ...]
@@ -33,7 +33,7 @@ class Packing:
     groups: tuple[Group, ...]
 
     def group_of(self, role: Role) -> Group:
-        """The roles of the process that a role runs in; a role that isn't packable is alone."""
+        """The roles of the process in which a role runs; a role that isn't packable is alone."""
         return next((group for group in self.groups if role in group), (role,))
 
     def is_shared(self, role: Role) -> bool:
@@ -52,12 +52,12 @@ class Packing:
 
 
 def group_name(group: Sequence[Role]) -> str:
-    """What a process is called: by its role; `together` where it has all of them; else by its roles."""
+    """The name of a process: `together` if it has all packable roles, otherwise its roles, joined by plus signs."""
     return TOGETHER if tuple(group) == PACKABLE else "+".join(role.value for role in group)
 
 
 def roles_of(name: str) -> Group:
-    """The roles of a process by its name, as `group_name` gives it; none where it is no such name."""
+    """The roles of a process, from its name as `group_name` returns it; empty if the name is no such name."""
     names = [role.value for role in PACKABLE] if name == TOGETHER else name.split("+")
     known = {role.value: role for role in Role}
     return tuple(known[each] for each in names) if all(each in known for each in names) else ()
@@ -94,14 +94,14 @@ def parse_group(text: str) -> Group:
     """
     if text == TOGETHER:
         return PACKABLE
-    return (Role(text),) if text in (Role.PREDICTOR, Role.CONTROLLER) else _group(text)
+    return (Role(text),) if text in LONE_ROLES else _group(text)
 
 
 def _group(part: str) -> Group:
     names, known = part.split("+"), [role.value for role in PACKABLE]
     for name in names:
         if name not in known:
-            others = [role.value for role in Role if role not in PACKABLE]
+            others = [role.value for role in LONE_ROLES]
             expected = [*known, *others, TOGETHER] if len(names) == 1 else known
             raise ConfigurationError(f"{unknown('role', name, expected)}; several are such as router+sink")
     if len(set(names)) < len(names):
@@ -112,8 +112,8 @@ def _group(part: str) -> Group:
 def edge_of(roles: Iterable[Role], *, has_others: bool = False) -> Edge:
     """What a process of these roles reads and writes in the log.
 
-    has_others: whether workers run in other processes, too. A derived topic counts only if a process of other roles
-    reads or writes it, or another worker.
+    A derived topic counts only if another worker, or a process with other roles, reads or writes it.
+    has_others: whether workers also run in other processes
     """
     group = tuple(roles)
     edges = [edge for edge in TOPOLOGY if edge.role in group]
@@ -131,16 +131,16 @@ def edge_of(roles: Iterable[Role], *, has_others: bool = False) -> Edge:
 
 
 def with_standbys(edge: Edge) -> Edge:
-    """The same for an instance of several: one that says runs reads which batches have been made of them (P15)."""
+    """The edge of one of several instances: one that writes runs also reads the batches made of them (P15)."""
     if Topic.RUNS not in edge.writes or Topic.BATCHES in edge.reads:
         return edge
     return replace(edge, reads=_in_order((*edge.reads, Topic.BATCHES)))
 
 
 def touched(edge: Edge) -> frozenset[Topic]:
-    """The topics that there must be for a process: each distinguishes the log from an earlier one of its name.
+    """The topics that must exist for a process: each distinguishes the log from an earlier one with the same name.
 
-    Nobody waits for hints and requests: their topics come with those that write them.
+    No process waits for hints and requests: the services that write them create their topics.
     """
     read = {*edge.reads, Topic.FRAMES} - {Topic.INPUT, Topic.PLAN, Topic.CONTROL}
     return frozenset({*read, *edge.writes, *edge.trims})

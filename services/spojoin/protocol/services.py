@@ -1,35 +1,45 @@
-"""A query's services by name: which should run, and which of them results wait for."""
+"""A query's services by name: which should run, which ones results need, and what each joiner evaluates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from spojoin.model import LayoutChoice, Query
-from spojoin.protocol.joiners import joiner_count
 from spojoin.protocol.packing import APART, TOGETHER, group_name, parse_packing
-from spojoin.protocol.topology import BATCH_ROLES, Role
+from spojoin.protocol.topology import BATCH_ROLES, MACHINE_ROLES, Role
 
-#: Without one of these there are no results; nothing waits for the others.
-NEEDED = (Role.ROUTER, Role.MUTABLE, Role.PERMUTATION, Role.POJOIN, Role.LOGICAL_AND, Role.SINK)
 
-#: The instance of a service that is called as the service itself.
+def joiner_count(predicates: int, joiners: int | None) -> int:
+    """The number of mutable joiners: one for each predicate unless a setting says otherwise."""
+    return predicates if joiners is None else joiners
+
+
+def predicates_of(joiner: int, joiners: int, predicates: int) -> range:
+    """The predicates that joiner number `joiner` of `joiners` evaluates; empty if there are more joiners."""
+    return range(joiner, predicates, joiners)
+
+
+#: The roles that results need; nothing waits for the others.
+NEEDED = MACHINE_ROLES
+
+#: The instance that has the same name as its service.
 FIRST_INSTANCE = "a"
 
 
 def names(role: Role, count: int) -> tuple[str, ...]:
-    """The services of a role that has several."""
+    """The services of a role that has several, by name."""
     return tuple(f"{role.value}-{number}" for number in range(count))
 
 
 def idle_roles(layout: LayoutChoice) -> tuple[Role, ...]:
-    """The roles that a layout has no work for."""
+    """The roles for which a layout has no work."""
     return () if layout.has_mutable_part else BATCH_ROLES
 
 
 def without_workers(query: Query, joiners: int | None = None, packing: str = APART) -> tuple[str, ...]:
-    """The services that results need, but for PO-Join workers alone, whose number the log says; in the data's way.
+    """The services that results need, in the order of the data flow, without PO-Join workers: the log has their number.
 
-    What the query's layout has no work for is left out. `joiners`: None for as many as predicates.
+    Roles for which the query's layout has no work are left out. joiners: None for as many as predicates.
     """
     idle = idle_roles(query.layout)
     found: list[str] = []
@@ -45,24 +55,24 @@ def without_workers(query: Query, joiners: int | None = None, packing: str = APA
 
 
 def instance_name(service: str, instance: str) -> str:
-    """What an instance of a service is called: the first one as the service itself."""
+    """The name of a service's instance: for the first one, the service's name."""
     return service if instance == FIRST_INSTANCE else f"{service}.{instance}"
 
 
 def service_of(process: str) -> str:
-    """The service that a process is an instance of, by its name: `router` of `router` and of `router.b`."""
+    """The service whose instance a process is, from its name: `router` for `router` and `router.b`."""
     return process.partition(".")[0]
 
 
 def role_of(service: str) -> str:
-    """The role in a service's name: `pojoin` of pojoin-1; the roles where it has several."""
+    """The role in a service's name, such as `pojoin` for pojoin-1; the roles if it has several."""
     service = service_of(service)
     stem, _, number = service.rpartition("-")
     return stem if number.isdecimal() else service
 
 
 def in_order(services: Iterable[str]) -> list[str]:
-    """By the data's way, by number, pojoin-2 before pojoin-10, and instances of a service by their names."""
+    """Sorted by data flow, then by number (pojoin-2 before pojoin-10), and instances of a service by name."""
     return sorted(set(services), key=lambda service: (*_place(service_of(service)), service))
 
 

@@ -1,8 +1,8 @@
 """How Kafka keeps each kind of topic: what the protocol fixes, the defaults, and what a user may set by kind.
 
-Internal topics are trimmed by the protocol alone (P9): no time and no size takes a record away. The last of the results
-says where the next one begins. So they are limited by bytes, which always leaves the latest; by time they may be as
-well, since the sink says the position again (`roles/sink/machine.py`). Inputs are kept as the cluster keeps topics.
+Only the protocol trims internal topics (P9): no limit of time or size removes records. The last result holds the
+position where the next one begins. So results are limited by bytes, which always leaves the latest; a limit of time is
+possible as well, since the sink repeats the position (`roles/sink/machine.py`). Inputs follow the cluster's defaults.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spojoin.suggest import unknown
 
 
 class TopicKind(enum.StrEnum):
-    """What a topic is for, as the setting `topics` names it."""
+    """The kinds of topics, as the setting `topics` names them."""
 
     INTERNAL = "internal"
     RESULTS = "results"
@@ -26,15 +26,15 @@ class TopicKind(enum.StrEnum):
     TABLES = "tables"
 
 
-#: What stands for all kinds in the setting.
+#: The setting's name for all kinds.
 ALL = "all"
-#: Not a topic's configuration in Kafka, but a number given when it is made.
+#: In Kafka not part of a topic's configuration, but a number given at its creation.
 REPLICATION = "replication.factor"
 
-#: A segment has room for the largest record and what a batch needs around it. Kafka frees the disk by whole segments:
-#: by its own default, 1 GiB, each partition of an internal topic would take that, though nearly all of it was trimmed.
+#: A segment has room for the largest record and the overhead of its batch. Kafka frees disk space by whole segments: by
+#: its default, 1 GiB, each partition of an internal topic would occupy that much although nearly all of it was trimmed.
 SEGMENT_BYTES = MESSAGE_BYTES_MAX + (8 << 20)
-#: The sink says its position again this often at the least; results that are kept for a shorter time could lose it.
+#: The sink repeats its position at least this often; results with a shorter retention time could lose it.
 RESTATED_MS = 300_000
 RESULTS_MS_MIN = 2 * RESTATED_MS
 
@@ -51,7 +51,7 @@ DEFAULTS: Mapping[TopicKind, Mapping[str, str]] = {
     TopicKind.TABLES: {"cleanup.policy": "compact", **_MESSAGES},
 }
 
-#: Kafka's names, as 4.3 has them; a test compares them with the broker's. Other makes have names of their own.
+#: The names of Kafka 4.3; a test compares them with the broker's. Other implementations have their own names.
 NAMES = (
     "cleanup.policy",
     "compression.gzip.level",
@@ -90,20 +90,20 @@ NAMES = (
 _OF_OTHER_MAKES = ("confluent.", "redpanda.")
 _WHOLE = ("replication.factor", "min.insync.replicas", "retention.bytes", "retention.ms", "segment.bytes")
 
-#: What Kafka may do to records by itself; of internal topics only the protocol may.
+#: Options by which Kafka removes records; only the protocol may remove records of internal topics.
 _TAKES_AWAY = ("local.retention.bytes", "local.retention.ms", "retention.bytes", "retention.ms")
-#: What the protocol needs as it is.
+#: Options whose values the protocol needs.
 _FIXED = ("cleanup.policy", "max.message.bytes")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigs:
-    """The configuration of each kind of topic: the defaults, and over them what was `given` by kind."""
+    """The configuration of each kind of topic: the defaults, overridden by the values `given` by kind."""
 
     given: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def of(self, kind: TopicKind) -> Mapping[str, str]:
-        """What a new topic gets, by Kafka's names; `replication.factor` is left out where the cluster decides."""
+    def for_kind(self, kind: TopicKind) -> Mapping[str, str]:
+        """A new topic's configuration, by Kafka's names; without `replication.factor` if the cluster decides it."""
         return {**DEFAULTS[kind], **self.given.get(ALL, {}), **self.given.get(kind, {})}
 
 
@@ -114,7 +114,7 @@ def kind_of(topic: Topic) -> TopicKind:
 
 
 def topic_configs(given: Mapping[str, Mapping[str, object]], results_bytes_max: int | None = None) -> TopicConfigs:
-    """The setting `topics`, checked; `results_bytes_max` is a limit for results and dead letters that it doesn't name.
+    """The checked setting `topics`; results_bytes_max: the limit of results and dead letters if it names none.
 
     Raises ConfigurationError.
     """
@@ -129,7 +129,7 @@ def topic_configs(given: Mapping[str, Mapping[str, object]], results_bytes_max: 
         texts |= {kind: limit | texts.get(kind, {}) for kind in (TopicKind.RESULTS, TopicKind.DLQ)}
     found = TopicConfigs(texts)
     for each in TopicKind:
-        _check_together(each, found.of(each))
+        _check_together(each, found.for_kind(each))
     return found
 
 
@@ -164,7 +164,7 @@ def _check_whole(what: str, value: str, least: int) -> None:
 
 
 def _least(kind: str, name: str) -> int:
-    """A segment has room for the largest record; a limit of zero bytes would take the last result away."""
+    """The least value of an option: segments hold the largest record; zero bytes would remove the last result."""
     if name == "segment.bytes" and kind not in (TopicKind.INPUTS, TopicKind.TABLES):
         return SEGMENT_BYTES
     if name == "retention.bytes" and kind in (TopicKind.RESULTS, TopicKind.DLQ):

@@ -1,1 +1,1 @@
-"""The query language: one YAML file is a query; parsing, validation, key columns and EXPLAIN."""
+"""The query language: statements and query files, parsed, checked, and translated into the data of `model.py`."""

@@ -1,55 +1,55 @@
-"""A query from its statement and what else is known: the same for query files and for statements alone."""
+"""Makes a query from a statement, its streams and its options, for query files and for statements alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
+from spojoin.columns.arithmetic import LinearForm, linear_form
 from spojoin.errors import QueryError
 from spojoin.model import (
     AGGREGATE,
-    ALL_ROWS,
     NO_FORM,
+    OPERATORS,
     ColumnType,
     Computed,
     Domain,
-    EmitOn,
+    Expression,
     FileForm,
-    Interval,
     JoinKind,
+    KeyColumn,
     LayoutChoice,
     Method,
+    Op,
     Order,
     Output,
     PairExpression,
+    Predicate,
     Query,
+    ResultContent,
+    RowAnswers,
+    RowOrder,
     Stream,
     TableSource,
-    Window,
 )
-from spojoin.query.answers import StatementAnswers, read_answers
-from spojoin.query.asof import with_nearest
-from spojoin.query.asof_clauses import split_asof
-from spojoin.query.condition import Condition, read_condition
-from spojoin.query.dialects import translating
+from spojoin.query.answers import read_answers
+from spojoin.query.comparable import check_clocks
+from spojoin.query.conditions import Condition, read_condition
+from spojoin.query.dialects import correcting_dialects
 from spojoin.query.engine_check import check_statement, checkable
-from spojoin.query.foreign import check_from, check_paths, check_words
-from spojoin.query.grouping import has_aggregates
-from spojoin.query.itself import note_of_itself
-from spojoin.query.natural import with_names
-from spojoin.query.places import PlaceAt
+from spojoin.query.nearest import with_nearest
+from spojoin.query.parsed import ParsedStatement
 from spojoin.query.scope import Scope
-from spojoin.query.statement import JoinSide, Statement, parse_statement
-from spojoin.query.tables import check_left, split_tables, table_window
-from spojoin.query.window import split_emit, split_window, with_emit
-from spojoin.query.zones import check_clocks
+from spojoin.query.statement import JoinSide, Statement, with_natural_names
+from spojoin.windows import WholeTable, Window
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """A stream as it is declared; line: where, for errors; query, table, file: as in `Stream`.
+    """A stream as it is declared; line: the line of its declaration, for errors; query, table, file: as in `Stream`.
 
-    left_out: by name, a sentence about a column of the data that no statement can name
+    left_out: by name, a sentence about each column of the data that no statement can name
     """
 
     name: str
@@ -65,72 +65,10 @@ class StreamOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedStatement:
-    """A statement, its window clause if there is one, when rows shall answer if it says so, and where it ends.
-
-    text: as written; plain: without these clauses; line_at: gives the line of a character of either
-    """
-
-    statement: Statement
-    window: Window | None
-    end: int
-    text: str
-    plain: str
-    line_at: PlaceAt
-    said: EmitOn | None
-
-    @property
-    def emit(self) -> EmitOn:
-        """When rows answer: on close where they ask and nothing is said, and at arrival about a table, which is all."""
-        if self.statement.right.is_table:
-            return EmitOn.ARRIVAL
-        return self.said or (EmitOn.CLOSE if self.asks else EmitOn.ARRIVAL)
-
-    @property
-    def asks(self) -> bool:
-        """As in `Query`."""
-        return self.said is EmitOn.CLOSE or self.statement.right.is_table or self._asks_in_itself
-
-    @property
-    def _asks_in_itself(self) -> bool:
-        """Whether left rows ask, whenever they answer, of whatever the right side is."""
-        statement = self.statement
-        is_more = statement.join is not JoinKind.INNER or statement.is_asof or statement.qualify is not None
-        return is_more or has_aggregates(statement)
-
-    def check_emit(self) -> None:
-        """QueryError where left rows ask in a window, and the statement doesn't say when they answer."""
-        if self.window is not None and self.said is None and self._asks_in_itself:
-            raise QueryError(
-                "in a WINDOW this statement must say when rows answer: EMIT ON ARRIVAL, when a row comes, about its "
-                "earlier partners alone, or EMIT ON CLOSE, when its window has passed, about all partners; expected "
-                "one of the two at the end",
-                self.end,
-                instead=with_emit(self.text, EmitOn.CLOSE, self.line_at),
-            )
-
-    def emit_in(self, interval: Interval | None) -> EmitOn:
-        """When rows answer; where all partners come before the row that asks, both times are one, its arrival."""
-        is_before = interval is not None and interval.upper_us < 0 and self.statement.join is not JoinKind.FULL
-        return EmitOn.ARRIVAL if is_before and self._asks_in_itself else self.emit
-
-    def over_all_rows(self) -> ParsedStatement:
-        """The same over inputs that end: the right side is a table; in a FULL JOIN, both sides wait for each other."""
-        if self.statement.join is JoinKind.FULL:
-            return replace(self, window=ALL_ROWS, said=EmitOn.CLOSE)
-        return replace(self, statement=replace(self.statement, right=replace(self.statement.right, is_table=True)))
-
-    @property
-    def gives_rows(self) -> bool:
-        """Whether results have the columns of a select list unless another output is chosen."""
-        return self.asks or not self.statement.is_star
-
-
-@dataclass(frozen=True, slots=True)
 class Choices:
-    """What a query says besides its statement. order: None where it says nothing; output: see `chosen_output`.
+    """The options of a query besides its statement. order, lateness_us: None if they aren't given.
 
-    order_line: where the order is chosen, for errors; notes: as in `Query`, what else is known to be said
+    order_line: the line of that option, for errors; notes: notes for `Query` that are known beforehand
     """
 
     name: str
@@ -139,103 +77,97 @@ class Choices:
     order: Order | None = None
     order_line: int = 1
     limit: int | None = None
+    lateness_us: int | None = None
+    idle_timeout_us: int | None = None
     method: Method = field(default_factory=Method)
     layout: LayoutChoice = field(default_factory=LayoutChoice)
     notes: tuple[str, ...] = ()
 
 
-def parse_sql(sql: str, line_at: PlaceAt) -> ParsedStatement:
-    """The statement and its window clause; `line_at` gives the place of a character of `sql`."""
-    end = line_at(len(sql.rstrip()) - 1)
-    with translating(sql):
-        check_words(sql, line_at)
-        check_from(sql, line_at)
-        without_emit, said = split_emit(sql, line_at)
-        without_window, window = split_window(without_emit, line_at)
-        without_tables, tables = split_tables(without_window, line_at)
-        plain, asof = split_asof(without_tables, sql, line_at)
-        check_paths(plain, line_at)
-        statement = parse_statement(plain, line_at, tables, asof)
-    check_left(statement)
-    return ParsedStatement(statement, window, end, sql, plain, line_at, said)
+def assemble(parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices) -> Query:
+    """The query of a statement over the streams of its two sides. Raises QueryError."""
+    parsed = replace(parsed, statement=with_natural_names(parsed.statement, [side.schema for side in sides]))
+    with correcting_dialects(parsed.text):
+        return _assembled(parsed, sides, choices)
 
 
-def assemble(
-    parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int | None
-) -> Query:
-    """The query that a statement means over the streams of its two sides. Raises QueryError."""
-    parsed = replace(parsed, statement=with_names(parsed.statement, [side.schema for side in sides]))
-    with translating(parsed.text):
-        return _assembled(parsed, sides, choices, lateness_us)
-
-
-def _assembled(
-    parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices, lateness_us: int | None
-) -> Query:
+def _assembled(parsed: ParsedStatement, sides: tuple[StreamOptions, StreamOptions], choices: Choices) -> Query:
     scope, asks = _scope(parsed.statement, sides), parsed.asks
-    parsed = replace(parsed, statement=with_nearest(parsed.statement, scope))
-    condition = read_condition(parsed.statement, scope, _window(parsed, choices), parsed.end, asks=asks)
-    order = choices.order or (Order.ARRIVAL if condition.interval is None else Order.EVENT_TIME)
+    statement = with_nearest(parsed.statement, scope)
+
+    # the window, the conditions and the order
+    window = parsed.window
+    if statement.right.is_table:
+        _check_table(statement.right.stream, window, choices.order, parsed.end)
+        window = WholeTable()
+    condition = read_condition(statement, scope, window, parsed.end, asks=asks)
+    order = choices.order or (Order.EVENT_TIME if condition.window.sets_order else Order.ARRIVAL)
     used = sides[: len(condition.keys)]
     _check_time(condition.window, order, choices.order_line, used)
-    _check_limit(choices.limit, parsed)
-    answers = read_answers(parsed.statement, scope) if choices.output is Output.ROWS else StatementAnswers()
-    select = answers.select
-    needed = _payload([*answers.expressions, *condition.residuals], len(condition.keys))
+    if choices.limit is not None and asks:
+        raise QueryError(
+            f"limit {choices.limit} cuts a row's partners as they come, but here a row answers once about all of them: "
+            f"expected QUALIFY ROW_NUMBER() OVER (PARTITION BY {statement.left.alias} ORDER BY ...) <= {choices.limit}",
+            parsed.line_at(0),
+        )
+
+    # the answers
+    select, answers = read_answers(statement, scope) if choices.output is Output.ROWS else ((), RowAnswers())
     if select or _needs_engine(condition):
-        _check_by_engine(parsed, scope)
+        names = (statement.left.stream.lower(), statement.right.stream.lower())
+        schemas = dict(zip(names, scope.schemas, strict=True))
+        check_statement(checkable(parsed.plain, statement, scope), schemas, parsed.line_at)
     parsed.check_emit()
-    found = Query(
+
+    expressions = [*(each.expression for each in select), *answers.expressions, *condition.residuals]
+    payloads = _payload(expressions, len(condition.keys))
+    asking = 2 if statement.join.kind is JoinKind.FULL else int(asks)
+    query = Query(
         name=choices.name,
-        streams=_streams(used, condition, needed, asking=2 if parsed.statement.join is JoinKind.FULL else int(asks)),
+        streams=_streams(used, condition, payloads, asking=asking),
         predicates=condition.predicates,
         window=condition.window,
-        order=order,
-        output=choices.output,
-        limit=choices.limit,
-        lateness_us=lateness_us or 0,
-        has_lateness=lateness_us is not None,
         text=choices.text,
+        order=RowOrder(order, choices.lateness_us or 0, choices.idle_timeout_us, choices.lateness_us is not None),
+        residuals=condition.residuals,
+        answers=replace(answers, emit=parsed.emit_in(condition.window), join=statement.join.kind),
+        results=ResultContent(choices.output, choices.limit, select),
         method=choices.method,
         layout=choices.layout,
-        interval=condition.interval,
-        select=select,
-        residuals=condition.residuals,
-        emit=parsed.emit_in(condition.interval),
-        join=parsed.statement.join,
-        grouped=answers.grouped,
-        best=answers.best,
-        where=answers.where,
     )
-    return replace(found, notes=(*choices.notes, *_notes(found, parsed.statement.right)))
+    return replace(query, notes=(*choices.notes, *_notes(query, statement.right)))
 
 
-def _window(parsed: ParsedStatement, choices: Choices) -> Window | None:
-    """The statement's window, or that of its table; None where event times must bound it."""
-    if parsed.statement.right.is_table:
-        return table_window(parsed.statement, parsed.window, choices.order, parsed.end)
-    return parsed.window
+def _check_table(table: str, window: Window | None, order: Order | None, line: int) -> None:
+    """QueryError if a statement with a table has a window, or event-time order."""
+    if window is not None:
+        raise QueryError(f"'{table}' is a table, whose rows are always in the window: remove the clause WINDOW", line)
+    if order is Order.EVENT_TIME:
+        raise QueryError(
+            f"'{table}' is a table, and a row meets the version of it that is there when the row arrives: expected "
+            "order arrival",
+            line,
+        )
 
 
-def _check_by_engine(parsed: ParsedStatement, scope: Scope) -> None:
-    written = (parsed.statement.left.stream, parsed.statement.right.stream)
-    schemas = {name.lower(): schema for name, schema in zip(written, scope.schemas, strict=True)}
-    check_statement(checkable(parsed.plain, parsed.statement, scope), schemas, parsed.line_at)
-
-
-def _notes(query: Query, right: JoinSide) -> Iterator[str]:
-    """What the statement's author may not expect."""
-    if all(query.streams[0].keys[p.left_slot].marks_void for p in query.predicates) and query.predicates:
-        yield "no condition can be found in an index, so each row is compared with all rows of the other side"
-    quote = "'" if right.is_file else "" if right.stream.isidentifier() else '"'
-    if note := note_of_itself(query, f"{quote}{right.stream}{quote}"):
-        yield note
+def _check_time(window: Window, order: Order, order_line: int, used: Sequence[StreamOptions]) -> None:
+    if window.needs_time and order is Order.ARRIVAL:
+        raise QueryError("a time window needs event-time order: add 'order: event_time'", order_line)
+    for stream in used:
+        if order is Order.EVENT_TIME and stream.time is None:
+            raise QueryError(
+                f"stream {stream.name}: missing time column: order event_time needs 'time: <column>'", stream.line
+            )
+    if order is Order.EVENT_TIME:
+        times = [(each.time or "", each.schema.get(each.time or "")) for each in used]
+        known = [(f"{each.name}.{time}", kind) for each, (time, kind) in zip(used, times, strict=True) if kind]
+        check_clocks(known, used[-1].line)
 
 
 def _streams(
     sides: Sequence[StreamOptions], condition: Condition, payloads: Sequence[tuple[str, ...]], *, asking: int
 ) -> tuple[Stream, ...]:
-    """The streams of the sides; asking: how many of them ask, the left one first."""
+    """The streams of the sides; asking: the number of sides that ask, the left one first."""
     parts = zip(sides, condition.keys, condition.filters, payloads, strict=False)  # a self join has one more filter
     return tuple(
         Stream(
@@ -257,7 +189,7 @@ def _streams(
 
 
 def _needs_engine(condition: Condition) -> bool:
-    """Whether any condition is more than a comparison of sums of columns."""
+    """Whether a condition is more than a comparison of sums of columns, so that it needs the expression engine."""
     keys = [key for columns in condition.keys for key in columns]
     return bool(
         any(condition.filters)
@@ -276,36 +208,75 @@ def _scope(statement: Statement, sides: tuple[StreamOptions, StreamOptions]) -> 
         (sides[0].time, sides[1].time),
         (sides[0].key, sides[1].key),
         (sides[0].left_out, sides[1].left_out),
-        statement.using,
+        statement.join.using,
     )
 
 
-def _check_time(window: Window, order: Order, order_line: int, used: Sequence[StreamOptions]) -> None:
-    if window.is_time and order is Order.ARRIVAL:
-        raise QueryError("a time window needs event-time order: add 'order: event_time'", order_line)
-    for stream in used:
-        if order is Order.EVENT_TIME and stream.time is None:
-            raise QueryError(
-                f"stream {stream.name}: missing time column: order event_time needs 'time: <column>'", stream.line
-            )
-    if order is Order.EVENT_TIME:
-        times = [(each.time or "", each.schema.get(each.time or "")) for each in used]
-        known = [(f"{each.name}.{time}", kind) for each, (time, kind) in zip(used, times, strict=True) if kind]
-        check_clocks(known, used[-1].line)
-
-
-def _check_limit(limit: int | None, parsed: ParsedStatement) -> None:
-    if limit is not None and parsed.asks:
-        raise QueryError(
-            f"limit {limit} is of a row's partners as they come: expected QUALIFY ROW_NUMBER() OVER (PARTITION BY "
-            f"{parsed.statement.left.alias} ORDER BY ...) <= {limit} in the statement",
-            parsed.line_at(0),
-        )
-
-
 def _payload(expressions: Sequence[PairExpression], streams: int) -> list[tuple[str, ...]]:
-    """By stream, the columns that pairs need; both sides of a stream that joins itself share them."""
+    """The columns that pairs need, by stream; the sides of a self join share them."""
     found: list[dict[str, None]] = [{} for _ in range(streams)]
     for use in (use for each in expressions for use in each.uses if not (use.is_number or use.side == AGGREGATE)):
         found[min(use.side, streams - 1)][use.name] = None
     return [tuple(names) for names in found]
+
+
+def _notes(query: Query, right: JoinSide) -> Iterator[str]:
+    """Notes on effects that the statement's author may not expect."""
+    if all(query.streams[0].keys[p.left_slot].marks_void for p in query.predicates) and query.predicates:
+        yield "no index can evaluate any of the conditions, so each row is compared with all rows of the other side"
+    quote = "'" if right.is_file else "" if right.stream.isidentifier() else '"'
+    if note := note_of_itself(query, f"{quote}{right.stream}{quote}"):
+        yield note
+
+
+def note_of_itself(query: Query, name: str) -> str | None:
+    """A note on a self join if a row may be its own partner; None for other queries.
+
+    It may be if one condition is always true for a row with itself and none is always false. Residual conditions, if
+    any, decide.
+
+    name: the stream's name as the statement writes it
+    """
+    if query.has_table or not query.is_of_one_input or query.residuals or not _may_meet(query):
+        return None
+    left, right = query.streams[0].keys, query.streams[-1].keys
+    written = [p for p in query.predicates if not left[p.left_slot].marks_void]
+    holds = [_holds(p, left[p.left_slot], right[p.right_slot]) for p in written]
+    if False in holds or (query.window.meets_itself is None and True not in holds):
+        return None
+    how = "are" if all(holds) else "may be"
+    return (
+        f"no row is paired with itself, although all conditions {how} true of such a pair: in a self join a row meets "
+        f"only other rows; JOIN TABLE({name}) also pairs it with itself"
+    )
+
+
+def _may_meet(query: Query) -> bool:
+    """Whether both sides' filters let the same rows pass, and a row may be in its own window."""
+    filters = [stream.filter.condition for stream in (query.streams[0], query.streams[-1]) if stream.filter is not None]
+    return query.window.meets_itself is not False and (len(filters) < 2 or filters[0].sql == filters[1].sql)
+
+
+def _holds(predicate: Predicate, left: KeyColumn, right: KeyColumn) -> bool | None:
+    """Whether a condition is true for a row with itself; None if this depends on the row's values."""
+    apart = _apart(left.expression, right.expression)
+    if apart is None:
+        return None if predicate.op not in (Op.EQ, Op.NE) else False
+    if predicate.op.is_band:
+        return bool(abs(apart) <= Fraction(predicate.width) / 10**left.scale)
+    return bool(OPERATORS[predicate.op].compare(apart, 0))
+
+
+def _apart(left: Expression, right: Expression) -> Fraction | None:
+    """A row's left expression minus its right expression, if the difference is the same for all rows."""
+    if isinstance(left, Computed) or isinstance(right, Computed):
+        return Fraction(0) if left == right else None
+    try:
+        forms = linear_form(left), linear_form(right)
+    except ValueError:
+        return Fraction(0) if left == right else None
+    return _constant(*forms)
+
+
+def _constant(left: LinearForm, right: LinearForm) -> Fraction | None:
+    return left.constant - right.constant if left.terms == right.terms else None

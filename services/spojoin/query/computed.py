@@ -1,4 +1,4 @@
-"""Expressions for the engine: names resolved, functions checked, types asked for."""
+"""Prepares expressions for the engine: resolves names, checks functions and finds types."""
 
 from __future__ import annotations
 
@@ -12,37 +12,36 @@ from sqlglot.errors import SqlglotError
 
 from spojoin.errors import QueryError
 from spojoin.model import ColumnType, Computed, PairExpression, TypeName, Use, pair_column
-from spojoin.query.exactly import exactly
-from spojoin.query.mended import Mended, span
-from spojoin.query.operands import text_of
+from spojoin.query.comparable import check_zones_within
+from spojoin.query.exact_comparisons import with_exact_comparisons
+from spojoin.query.nodes import DIALECT, bare, characters_of, sql_text
+from spojoin.query.places import Correctable
 from spojoin.query.scope import Scope
-from spojoin.query.statement import DIALECT, bare
-from spojoin.query.zones import check_zones_within
 
-#: A whole number of 32 bits.
+#: An integer that fits in 32 bits.
 _SHORT = re.compile(r"\d{1,9}", re.ASCII)
 _CALLED = re.compile(r"\w+")
-#: Where a format pads to more than 9,999 characters, or to a width that is given with the values.
+#: A format that pads to more than 9,999 characters, or to a width that is one of the values.
 _WIDE = re.compile(r"\{[^{}]*:[^{}]*(\d{5}|\{)|%[-+ #0']*(\d{5}|\*)")
-#: DuckDB's types whose values travel to results, though no column is declared to have them.
+#: DuckDB's types that results may have although no column can be declared with them.
 _TRAVELS = re.compile(r"(INTERVAL|(STRUCT|TUPLE|MAP)\(.*\)|.*\[\d*\])$", re.DOTALL)
 _TABLES = (exp.Subquery, exp.Select, exp.SetOperation, exp.Exists)
 
 
 def uses_of(node: exp.Expression, scope: Scope) -> tuple[Use, ...]:
-    """The columns that an expression names, each once, in order. QueryError for names that don't exist."""
+    """The columns that an expression names, each once, in order. Raises QueryError for names that don't exist."""
     check(node, scope)
     return tuple(dict.fromkeys(scope.column(column) for column in _columns(node)))
 
 
 def is_of_left_rows(node: exp.Expression, scope: Scope) -> bool:
-    """Whether a condition is on the left rows' columns alone, which chooses them before they take a number."""
+    """Whether a condition uses only columns of left rows, so that it can filter them before they get a number."""
     uses = uses_of(node, scope)
     return bool(uses) and all(use.side == 0 and not use.is_number for use in uses)
 
 
 def check(node: exp.Expression, scope: Scope) -> None:
-    """QueryError where an expression holds what none may: tables, aggregates, volatile functions, parameters."""
+    """QueryError if an expression contains a table, an aggregate, a volatile function or a parameter."""
     for found in node.walk():
         assert isinstance(found, exp.Expression)
         why = _why_refused(found)
@@ -50,7 +49,7 @@ def check(node: exp.Expression, scope: Scope) -> None:
             raise QueryError(why, scope.line_of(found))
 
 
-def of_side(node: exp.Expression, scope: Scope) -> Computed:
+def side_expression(node: exp.Expression, scope: Scope) -> Computed:
     """An expression of one side's columns, for the engine."""
     uses = uses_of(node, scope)
     sql = _renamed(node, scope, lambda use: use.name)
@@ -61,7 +60,7 @@ def of_side(node: exp.Expression, scope: Scope) -> Computed:
     return Computed(exact, tuple(columns), kind)
 
 
-def of_pair(node: exp.Expression, scope: Scope, *, is_condition: bool = False) -> PairExpression:
+def pair_expression(node: exp.Expression, scope: Scope, *, is_condition: bool = False) -> PairExpression:
     """An expression of both sides' columns, for the engine."""
     uses = uses_of(node, scope)
     sql = _renamed(node, scope, lambda use: pair_column(use.side, use.name))
@@ -69,19 +68,19 @@ def of_pair(node: exp.Expression, scope: Scope, *, is_condition: bool = False) -
     exact = _exact(node, sql, columns, scope, is_signed=is_condition)
     kind = _type_of(node, exact, columns, scope)
     _check_zones(node, scope, columns, lambda use: pair_column(use.side, use.name))
-    return PairExpression(exact, uses, kind, text_of(node))
+    return PairExpression(exact, uses, kind, sql_text(node))
 
 
 def condition_of_side(node: exp.Expression, scope: Scope) -> Computed:
     """A condition on one side's columns."""
-    found = of_side(node, scope)
+    found = side_expression(node, scope)
     _expect_boolean(node, found.type, scope)
     return found
 
 
 def condition_of_pair(node: exp.Expression, scope: Scope) -> PairExpression:
     """A condition on both sides' columns."""
-    found = of_pair(node, scope, is_condition=True)
+    found = pair_expression(node, scope, is_condition=True)
     _expect_boolean(node, found.type, scope)
     return found
 
@@ -96,11 +95,11 @@ def value_of(node: exp.Expression, scope: Scope) -> object:
     try:
         return constant(bare(node).sql(dialect=DIALECT, comments=False))
     except duckdb.Error as error:
-        raise refused(f"'{text_of(node)}'", error, scope.line_of(node)) from error
+        raise refused(f"'{sql_text(node)}'", error, scope.line_of(node)) from error
 
 
 def _columns(node: exp.Expression) -> list[exp.Column]:
-    """All columns in the order of the text; those of a lambda's parameters are none."""
+    """All columns in the order of the text; parameters of lambdas aren't columns."""
     return sorted(node.find_all(exp.Column), key=lambda column: column.this.meta.get("start", 0))
 
 
@@ -124,31 +123,32 @@ def _type_of(node: exp.Expression, sql: str, columns: dict[str, ColumnType], sco
     try:
         found = type_of(sql, columns)
     except duckdb.Error as error:
-        raise refused(f"'{text_of(node)}'", error, scope.line_of(node)) from error
+        raise refused(f"'{sql_text(node)}'", error, scope.line_of(node)) from error
     kind = column_type(found)
     if kind is None and _TRAVELS.match(found):
         return ColumnType(TypeName.CARRIED, arrow=arrow_type_of(sql, columns))
     if kind is None:
         raise QueryError(
-            f"'{text_of(node)}' is of type {found}, which no column has: cast it, such as to VARCHAR",
+            f"'{sql_text(node)}' is of type {found}, which no column can have: cast it, such as "
+            f"CAST({sql_text(node)} AS VARCHAR)",
             scope.line_of(node),
         )
     return kind
 
 
 def _exact(node: exp.Expression, sql: str, columns: dict[str, ColumnType], scope: Scope, *, is_signed: bool) -> str:
-    """The expression with exact comparisons; is_signed: and with sums that may be negative."""
+    """The expression with exact comparisons; is_signed: whether sums of unsigned integers may be negative."""
     try:
-        return exactly(_signed(sql, columns) if is_signed else sql, lambda part: _kind_of(part, columns))
-    except SqlglotError as error:  # the parser doesn't read all that it writes, such as substr(a >= 1, 2)
+        return with_exact_comparisons(_signed(sql, columns) if is_signed else sql, lambda part: _kind_of(part, columns))
+    except SqlglotError as error:  # the parser can't read everything that it writes, such as substr(a >= 1, 2)
         raise QueryError(
-            f"'{text_of(node)}' can't be read: put the arguments of its functions in parentheses, as in f((a), (b))",
+            f"'{sql_text(node)}' can't be read: put each argument of its functions in parentheses, as in f((a), (b))",
             scope.line_of(node),
         ) from error
 
 
 def _signed(sql: str, columns: dict[str, ColumnType]) -> str:
-    """The expression with unsigned integers in sums as decimals, so that a difference may be negative."""
+    """The expression with unsigned integers in sums cast to decimals, so that a difference may be negative."""
     unsigned = {name for name, kind in columns.items() if str(kind.arrow) == "uint64"}
     if not unsigned:
         return sql
@@ -179,33 +179,34 @@ def _kind_of(part: str, columns: dict[str, ColumnType]) -> ColumnType | None:
 def _check_zones(
     node: exp.Expression, scope: Scope, columns: dict[str, ColumnType], name: Callable[[Use], str]
 ) -> None:
-    """QueryError where times with a zone and without one are compared."""
+    """QueryError if times with a zone and without one are compared."""
     if any(kind.zone is not None or kind.is_ranked for kind in columns.values()):
         check_zones_within(
-            node, lambda part: _kind_of(_renamed(part, scope, name), columns), text_of, scope.line_of(node)
+            node, lambda part: _kind_of(_renamed(part, scope, name), columns), sql_text, scope.line_of(node)
         )
 
 
 def _expect_boolean(node: exp.Expression, kind: ColumnType, scope: Scope) -> None:
     if kind.name is TypeName.BOOLEAN:
         return
-    message = f"'{text_of(node)}' is a {kind}, no condition: expected a comparison, or something that is true or false"
-    place = span(bare(node))
+    text = sql_text(node)
+    message = f"'{text}' is a {kind}, no condition: expected a comparison, or another value that is true or false"
+    place = characters_of(bare(node))
     if place is None or kind.name not in (TypeName.STRING, TypeName.INT, TypeName.LONG):
         raise QueryError(message, scope.line_of(node))
-    raise Mended(message, scope.line_of(node), [(*place, f"CAST({text_of(node)} AS BOOLEAN)")])
+    raise Correctable(message, scope.line_of(node), [(*place, f"CAST({text} AS BOOLEAN)")])
 
 
 def _why_refused(node: exp.Expression) -> str | None:
     if isinstance(node, _TABLES):
-        return f"'{text_of(node)}' is a query within the query: expected expressions of both sides' columns"
+        return f"'{sql_text(node)}' is a query within the query: expected an expression of the sides' columns"
     if isinstance(node, exp.Window):
-        return f"'{text_of(node)}' is a window function: expected functions of single values"
+        return f"'{sql_text(node)}' is a window function: expected functions of single values"
     if isinstance(node, exp.Placeholder | exp.Parameter):
-        return f"'{text_of(node)}' is a parameter: expected a value"
+        return f"'{sql_text(node)}' is a parameter: expected a value"
     if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Column):
         around = node.parent if isinstance(node.parent, exp.Expression) else node
-        return f"'{text_of(around)}': '*' stands in a select list only"
+        return f"'{sql_text(around)}': expected a column: '*' may stand only in a select list"
     if isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.INET:
         return _why_no_address(node)
     is_call = isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Cast | exp.Case | exp.If)
@@ -213,15 +214,17 @@ def _why_refused(node: exp.Expression) -> str | None:
 
 
 def _why_no_address(node: exp.Cast) -> str:
-    text = text_of(node.this)
+    text = sql_text(node.this)
     parts = " + ".join(f"split_part({text}, '.', {k + 1})::BIGINT * {256 ** (3 - k)}" for k in range(4))
-    return f"'{text_of(node)}': INET is an extension of DuckDB that isn't loaded; write an address as a number: {parts}"
+    return (
+        f"'{sql_text(node)}': INET is an extension of DuckDB that isn't loaded; write an address as a number: {parts}"
+    )
 
 
 def _why_not_called(node: Any) -> str | None:  # noqa: ANN401  (sqlglot's functions are typed apart)
     from spojoin.expressions.functions import why_refused  # noqa: PLC0415  (few queries need the engine)
 
-    text = text_of(node)
+    text = sql_text(node)
     if isinstance(node, exp.AggFunc):
         of_rows = (
             "a window function" if "is a window function" in (why_refused(node.sql_name()) or "") else "an aggregate"
@@ -237,7 +240,7 @@ def _why_not_called(node: Any) -> str | None:  # noqa: ANN401  (sqlglot's functi
 
 
 def _why_too_wide(name: str, node: exp.Expression) -> str | None:
-    """Why a call of format() or printf() is refused: these have no guard, which would need their arguments' number."""
+    """Why a call of format() or printf() is refused: its width can't be guarded without the number of arguments."""
     text = next(node.find_all(exp.Literal), None) if name in ("format", "printf") else None
     is_wide = text is not None and text.is_string and _WIDE.search(text.name)
     return "pads to more than 9,999 characters: expected a width written out, up to 9999" if is_wide else None

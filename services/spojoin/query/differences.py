@@ -1,8 +1,8 @@
-"""Conditions on a difference of both sides: the index condition that each is, or that it at least implies.
+"""Turns conditions on a difference of both sides into index conditions that they equal or imply.
 
-`r.at - l.at <= INTERVAL '5 min'` is `r.at <= l.at + INTERVAL '5 min'`. What isn't exact, such as a count of boundaries
-(`date_diff`), a rounded number of seconds (`epoch`), or a month, which has 28 to 31 days, implies a wider condition: an
-index finds the pairs of that one, and the condition as written decides about each of them.
+`r.at - l.at <= INTERVAL '5 min'` is `r.at <= l.at + INTERVAL '5 min'`. An inexact condition implies a wider one. It is
+inexact if it has a count of boundaries (`date_diff`), a rounded number of seconds (`epoch`), or a month, which has 28
+to 31 days. An index finds the pairs of the wider condition, and the written one decides about each of them.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from typing import Any
 
 from sqlglot import exp
 
+from spojoin.columns.time_units import DAY_US
 from spojoin.model import TypeName, Use
-from spojoin.query.operands import DAY_US, constant_interval
+from spojoin.query.nodes import FLIPPED_NODE, bare
+from spojoin.query.operands import constant_interval
 from spojoin.query.scope import Scope
-from spojoin.query.statement import bare
 
 ZERO, ONE = Fraction(0), Fraction(1)
-#: Days of a month in an INTERVAL that is compared, not added to a moment.
+#: Days of a month in an INTERVAL that is compared instead of being added to a moment.
 _MONTH_DAYS = 30
-#: By how much the double of a moment's seconds may be off: in the year 294247 doubles are 0.002 seconds apart.
+#: The largest error of a moment's seconds as a double: in the year 294247, doubles are 0.002 seconds apart.
 _SECONDS_OFF_US = 2_000
 #: A mean month of the Gregorian calendar: 400 years have 146,097 days.
 _MEAN_MONTH_US = Fraction(146_097, 4_800) * DAY_US
-#: A count of boundaries is off by less than one unit; months, quarters and years differ in length besides.
+#: The error of a count of boundaries, in units: less than one unit, and more since months and years differ in length.
 _BOUNDARIES_OFF = Fraction(5, 4)
 _FIXED_US = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
 _UNITS_US: Mapping[str, Fraction] = {
@@ -61,14 +62,14 @@ _KINDS = {
 
 
 class _NoSum(Exception):  # a signal within this file
-    """What isn't a sum of columns."""
+    """An expression that isn't a sum of columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A value that is the sum of `terms`, columns with their factors, plus something from `low` to `high`.
+    """A value that is the sum of `terms`, columns with their factors, plus a number from `low` to `high`.
 
-    Dates, moments and intervals are in microseconds. months: further ones, of a constant interval
+    Dates, moments and intervals are in microseconds. months: additional months, from a constant interval
     """
 
     kind: _Kind
@@ -78,19 +79,19 @@ class _Sum:
     months: int = 0
 
     def times(self, factor: Fraction, kind: _Kind | None = None) -> _Sum:
-        """Each part times a factor, as a value of a kind."""
+        """The sum times a factor, as a value of `kind`."""
         ends = sorted((self.low * factor, self.high * factor))
         terms = {use: each * factor for use, each in self.terms.items()}
         return _Sum(kind or self.kind, terms, ends[0], ends[1], int(self.months * factor))
 
     def wider(self, below: Fraction | int, above: Fraction | int) -> _Sum:
-        """The same, of which less is known."""
+        """The same with wider bounds."""
         return replace(self, low=self.low - below, high=self.high + above)
 
 
 @dataclass(frozen=True, slots=True)
 class Implied:
-    """Comparisons of one side with the other that a condition implies; is_exact: whether they imply it, too."""
+    """The comparisons of both sides that a condition implies; is_exact: whether they also imply the condition."""
 
     conditions: tuple[exp.Expression, ...]
     is_exact: bool
@@ -99,17 +100,10 @@ class Implied:
 NOTHING = Implied((), is_exact=False)
 
 _COMPARED = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ)
-_FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {
-    exp.LT: exp.GT,
-    exp.LTE: exp.GTE,
-    exp.GT: exp.LT,
-    exp.GTE: exp.LTE,
-    exp.EQ: exp.EQ,
-}
 
 
-def implied(node: exp.Expression, scope: Scope) -> Implied:
-    """What a condition says of one side's columns against the other's; nothing where it is no comparison of sums."""
+def implied_comparisons(node: exp.Expression, scope: Scope) -> Implied:
+    """The comparisons of both sides that a condition implies; none if it doesn't compare sums of columns."""
     if not isinstance(node, _COMPARED):
         return NOTHING
     try:
@@ -123,10 +117,10 @@ _Comparison = tuple[type[exp.Expression], exp.Expression, exp.Expression]
 
 
 def _comparisons(node: exp.Expression) -> list[_Comparison]:
-    """A comparison as such; ABS(a) < b as a < b and -a < b."""
+    """The comparisons of a condition: itself, or for ABS(a) < b the two a < b and -a < b."""
     op, first, second = type(node), bare(node.this), bare(node.expression)
     if isinstance(second, exp.Abs):
-        op, first, second = _FLIPPED[op], second, first
+        op, first, second = FLIPPED_NODE[op], second, first
     if not isinstance(first, exp.Abs):
         return [(op, first, second)]
     if op not in (exp.LT, exp.LTE):
@@ -135,7 +129,7 @@ def _comparisons(node: exp.Expression) -> list[_Comparison]:
 
 
 def _compared(op: type[exp.Expression], first: exp.Expression, second: exp.Expression, scope: Scope) -> Implied:
-    """What `first op second` says, both as sums."""
+    """The comparisons that `first op second` implies."""
     left, right = (_of_one_length(_sum(each, scope)) for each in (first, second))
     left, right = _in_milliseconds(left, right, scope), _in_milliseconds(right, left, scope)
     if left.kind is not right.kind and not (left.kind in _MOMENTS and right.kind in _MOMENTS):
@@ -149,7 +143,7 @@ def _compared(op: type[exp.Expression], first: exp.Expression, second: exp.Expre
 
 
 def _in_milliseconds(one: _Sum, other: _Sum, scope: Scope) -> _Sum:
-    """An interval as milliseconds, where the other side is of event times of integers."""
+    """An interval in milliseconds, if the other operand consists of event times that are integers."""
     is_of_times = bool(other.terms) and all(scope.is_time_ms([use]) for use in other.terms)
     return one.times(Fraction(1, 1_000), _Kind.NUMBER) if one.kind is _Kind.INTERVAL and is_of_times else one
 
@@ -159,12 +153,12 @@ def _columns(scope: Scope, *nodes: exp.Expression) -> dict[Use, exp.Column]:
 
 
 def _of_moments(op: type[exp.Expression], whole: _Sum, columns: Mapping[Use, exp.Column]) -> Implied:
-    """`whole op 0` as a bound of the right side's moment by the left side's."""
+    """`whole op 0` as comparisons of the right side's moment with the left side's."""
     factors = {use.side: (use, factor) for use, factor in whole.terms.items()}
     if len(whole.terms) != 2 or set(factors) != {0, 1} or sum(whole.terms.values(), ZERO):
         raise _NoSum
     (left, _), (right, factor) = factors[0], factors[1]
-    op = op if factor > 0 else _FLIPPED[op]
+    op = op if factor > 0 else FLIPPED_NODE[op]
     low, high = sorted((-whole.low / factor, -whole.high / factor))
     dates = {left.type.name, right.type.name} == {TypeName.DATE}
     unit = DAY_US if dates else 1
@@ -179,7 +173,7 @@ def _ends(op: type[exp.Expression]) -> tuple[type[exp.Expression], ...]:
 
 
 def _whole(op: type[exp.Expression], end: Fraction, unit: int) -> int:
-    """The bound in whole units, which changes nothing: of those `d < 1.5` is `d < 2`, and `d <= 1.5` is `d <= 1`."""
+    """An equivalent bound in whole units: `d < 1.5` is `d < 2`, and `d <= 1.5` is `d <= 1`."""
     rounded = math.ceil if op in (exp.LT, exp.GTE) else math.floor
     return rounded(end / unit) * unit
 
@@ -192,14 +186,14 @@ def _bounded(op: type[exp.Expression], right: exp.Column, left: exp.Column, us: 
 
 
 def _interval(us: int) -> exp.Expression:
-    """An INTERVAL in the greatest unit of which it is a whole number."""
+    """An INTERVAL in the largest unit that divides it."""
     size = max((each for each in _WORDS if us % each == 0), default=1)
     count = us // size
     return exp.Interval(this=exp.Literal.string(f"{count} {_WORDS.get(size, 'microsecond')}{'s' * (count != 1)}"))
 
 
 def _of_numbers(op: type[exp.Expression], whole: _Sum, columns: Mapping[Use, exp.Column]) -> Implied:
-    """`whole op 0` of whole numbers and decimals, exactly, with each side's columns on one side of the sign."""
+    """`whole op 0` for integers and decimals as an exact comparison of left columns with right columns."""
     if whole.low != whole.high or {use.side for use in whole.terms} != {0, 1}:
         raise _NoSum
     left = [_term(columns[use], factor) for use, factor in whole.terms.items() if use.side == 0]
@@ -259,7 +253,7 @@ def _of_literal(node: exp.Literal) -> _Sum:
 
 
 def _of_one_length(one: _Sum) -> _Sum:
-    """An interval whose months have 30 days, as where two are compared."""
+    """An interval with months of 30 days, as in comparisons of two intervals."""
     days = Fraction(one.months * _MONTH_DAYS * DAY_US)
     return replace(one, low=one.low + days, high=one.high + days, months=0)
 
@@ -283,7 +277,7 @@ def _of_sum(node: exp.Expression, scope: Scope) -> _Sum:
 
 
 def _apart(first: _Sum, second: _Sum) -> _Sum:
-    """The difference of two moments, an interval; of two dates, a number of days."""
+    """The difference of two moments as an interval, or of two dates as a number of days."""
     found = _added(first, second, _Kind.INTERVAL)
     are_dates = first.kind is second.kind is _Kind.DATE
     return found.times(Fraction(1, DAY_US), _Kind.NUMBER) if are_dates else found
@@ -326,7 +320,7 @@ def _of_product(node: exp.Expression, scope: Scope) -> _Sum:
 
 
 def _of_division(node: exp.Expression, scope: Scope) -> _Sum:
-    """A number of moments over a constant: a double, whose rounding is far below what moments may be off."""
+    """A number from moments divided by a constant: a double, whose rounding is far below the error of such numbers."""
     first, second = _sum(node.this, scope), _sum(node.expression, scope)
     is_of_moments = all(_KINDS[use.type.name] in _MOMENTS for use in first.terms)
     if first.kind is not _Kind.NUMBER or second.kind is not _Kind.NUMBER or not is_of_moments:
@@ -345,7 +339,7 @@ def _of_negation(node: exp.Expression, scope: Scope) -> _Sum:
 
 
 def _of_epoch(node: exp.Expression, per_us: Fraction, off_us: int, scope: Scope) -> _Sum:
-    """A moment's or an interval's number of seconds, or of other units of so many a microsecond."""
+    """A moment's or an interval's number of seconds or other units; per_us: units in a microsecond."""
     found = _of_one_length(_sum(node, scope))
     if found.kind is _Kind.NUMBER:
         raise _NoSum
@@ -374,7 +368,7 @@ def _of_extract(node: exp.Expression, scope: Scope) -> _Sum:
 
 
 def _of_count(unit: str, later: exp.Expression, earlier: exp.Expression, scope: Scope) -> _Sum:
-    """How many boundaries of a unit, or how many whole units, lie between two moments."""
+    """The number of unit boundaries, or of whole units, between two moments."""
     unit_us = _UNITS_US.get(unit.lower().removesuffix("s"))
     first, second = _sum(later, scope), _sum(earlier, scope)
     if unit_us is None or first.kind not in _MOMENTS or second.kind not in _MOMENTS:
@@ -388,7 +382,7 @@ def _of_boundaries(node: exp.Expression, scope: Scope) -> _Sum:
 
 
 def _of_call(node: exp.Expression, scope: Scope) -> _Sum:
-    """Functions that sqlglot passes on as they are."""
+    """The value of a call of a function that sqlglot doesn't know."""
     name, given = node.name.lower(), node.expressions
     if name == "epoch_us" and len(given) == 1:
         return _of_epoch(given[0], ONE, 0, scope)

@@ -25,7 +25,7 @@ class Item:
 
 
 def compose(text: str) -> yaml.Node:
-    """The document's root node; broken YAML is a QueryError with its line."""
+    """The document's root node. Raises QueryError with the line if the YAML is broken."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -39,7 +39,7 @@ def compose(text: str) -> yaml.Node:
 
 
 def items(node: yaml.Node, what: str, expected: str, known: Iterable[str] = ()) -> dict[str, Item]:
-    """The mapping's items by name, in order; `known` limits the names where it is given."""
+    """The mapping's items by name, in order; `known`, if given, limits the names."""
     if not isinstance(node, yaml.MappingNode):
         raise QueryError(f"{what}: expected {expected}", line_of(node))
     found: dict[str, Item] = {}
@@ -58,7 +58,7 @@ def items(node: yaml.Node, what: str, expected: str, known: Iterable[str] = ()) 
     return found
 
 
-def text_of(item: Item, expected: str) -> str:
+def scalar_text(item: Item, expected: str) -> str:
     """The item's scalar text; a mapping, a list or nothing at all is an error that says what was expected."""
     node = item.node
     if not isinstance(node, yaml.ScalarNode) or node.tag.endswith(":null") or not node.value.strip():

@@ -1,4 +1,4 @@
-"""The whole statement as DuckDB reads it: what DuckDB refuses is no statement here, however it could be understood."""
+"""Checks the whole statement with DuckDB, so that a statement that DuckDB refuses is refused here as well."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from sqlglot import Token, TokenType, exp
 
 from spojoin.errors import QueryError
 from spojoin.model import HEADERS, HEADERS_TYPE, SEQ, ColumnType, TypeName
-from spojoin.query.mended import Edit
+from spojoin.query.nodes import DIALECT
+from spojoin.query.places import Edit
 from spojoin.query.scope import Scope
 from spojoin.query.statement import JoinSide, Statement
 
-#: Arithmetic with intervals goes further here: bands of times, and event times that are whole milliseconds.
+#: Intervals, with which more arithmetic is allowed here: bands of times, and event times that are milliseconds.
 _FURTHER = re.compile(r"\binterval\b", re.IGNORECASE)
-#: What DuckDB says of a function that is no arithmetic, neither an operator nor the distance of two times; and of a
-#: name that it hasn't got: `INTERVAL - 2` subtracts from a column.
+#: DuckDB's messages about unknown names, and about functions except operators and the distance of two times. In
+#: `INTERVAL - 2`, the word is such a name of a column.
 _NAMED = re.compile(r"No function matches the given name and argument types '\"?(?!abs\(INTERVAL)\w|Referenced column")
-#: Words that are columns' names nearly everywhere.
+#: Reserved words that other engines allow as column names.
 _RESERVED = ("at",)
 _LINE = re.compile(r"^LINE (\d+): (.*)$", re.MULTILINE)
 
 
 def check_statement(sql: str, tables: Mapping[str, Mapping[str, ColumnType]], line_at: Callable[[int], int]) -> None:
-    """QueryError where DuckDB can't parse or bind a statement over these tables, with DuckDB's sentence.
+    """Raise QueryError, with DuckDB's message, if DuckDB can't parse or bind a statement over these tables.
 
     sql: without its window clause
     """
@@ -36,12 +37,12 @@ def check_statement(sql: str, tables: Mapping[str, Mapping[str, ColumnType]], li
     from spojoin.expressions.engine import bind, sentence  # noqa: PLC0415
 
     if any(len({name.lower() for name in columns}) < len(columns) for columns in tables.values()):
-        return  # DuckDB has no two columns of a table that differ in case alone
+        return  # in DuckDB, two columns of a table can't differ only in case
     found = {name: _bound(columns) for name, columns in tables.items()}
     try:
         try:
             bind(sql.replace("µs", "us"), found)
-        except duckdb.ParserException:  # the name of a column may be a word that DuckDB reserves
+        except duckdb.ParserException:  # a column's name may be a reserved word of DuckDB
             bind(with_names_quoted(sql.replace("µs", "us")), found)
     except duckdb.Error as error:
         if isinstance(error, duckdb.BinderException) and _FURTHER.search(sql) and not _NAMED.search(str(error)):
@@ -50,8 +51,8 @@ def check_statement(sql: str, tables: Mapping[str, Mapping[str, ColumnType]], li
 
 
 def with_names_quoted(sql: str) -> str:
-    """A statement with quotes around names that DuckDB reserves in some versions, and other engines don't."""
-    tokens = sqlglot.tokenize(sql, dialect="duckdb")
+    """A statement with quotes around names that some versions of DuckDB reserve and other engines don't."""
+    tokens = sqlglot.tokenize(sql, dialect=DIALECT)
     for k in range(len(tokens) - 1, -1, -1):
         token, is_call = tokens[k], k + 1 < len(tokens) and tokens[k + 1].token_type is TokenType.L_PAREN
         if token.token_type is TokenType.VAR and token.text.lower() in _RESERVED and not is_call:
@@ -60,13 +61,13 @@ def with_names_quoted(sql: str) -> str:
 
 
 def checkable(sql: str, statement: Statement, scope: Scope) -> str:
-    """The statement as DuckDB binds it: it groups by columns, and takes one inequality alone for ASOF."""
-    tokens = sqlglot.tokenize(sql, dialect="duckdb")
+    """The statement in a form that DuckDB binds: it groups only by columns, and allows one inequality for ASOF."""
+    tokens = sqlglot.tokenize(sql, dialect=DIALECT)
     edits = [_named(side, tokens) for side in (statement.left, statement.right) if not side.is_named]
-    if statement.is_asof:
+    if statement.join.is_asof:
         asof = next(token for token in tokens if token.token_type is TokenType.ASOF)
         edits.append((asof.start, asof.end + 1, ""))
-        edits += _without_using(tokens, statement) if statement.using else []
+        edits += _without_using(tokens, statement) if statement.join.using else []
     if statement.group is not None:
         named = [each.meta for each in statement.group.expressions[0].find_all(exp.Identifier)]
         start, end = min(each["start"] for each in named), max(each["end"] for each in named)
@@ -79,26 +80,26 @@ def checkable(sql: str, statement: Statement, scope: Scope) -> str:
 
 
 def _named(side: JoinSide, tokens: Sequence[Token]) -> Edit:
-    """The alias that a side has though it isn't written."""
-    end = next(token.end for token in tokens if token.start == side.place) + 1
+    """The edit that writes a side's alias."""
+    end = next(token.end for token in tokens if token.start == side.start) + 1
     return end, end, f' AS "{side.alias}"'
 
 
 def _without_using(tokens: Sequence[Token], statement: Statement) -> list[Edit]:
-    """ON for USING, and the columns that it names as those of the left side."""
+    """The edits that replace USING by ON, and put the left side's alias before the columns that USING names."""
     begin = next(k for k, token in enumerate(tokens) if token.token_type is TokenType.USING)
     end = next(k for k in range(begin, len(tokens)) if tokens[k].token_type is TokenType.R_PAREN)
     beside = (TokenType.DOT, TokenType.ALIAS)
     edits = [
         (token.start, token.end + 1, f'"{statement.left.alias}"."{token.text}"')
         for k, token in enumerate(tokens)
-        if token.text.lower() in statement.using and not begin < k < end and tokens[k - 1].token_type not in beside
+        if token.text.lower() in statement.join.using and not begin < k < end and tokens[k - 1].token_type not in beside
     ]
     return [*edits, (tokens[begin].start, tokens[end].end + 1, "ON true")]
 
 
 def _bound(columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
-    """The columns and those that every row has; nanoseconds are as microseconds, since `exactly` compares both."""
+    """The columns, with those that every row has; nanoseconds become microseconds, since `exactly` compares both."""
     known = {pa.time64("ns"): pa.time64("us")}
     found = {name: replace(kind, arrow=known.get(kind.arrow, kind.arrow)) for name, kind in columns.items()}
     instants = {name: replace(kind, arrow=None) for name, kind in found.items() if kind.zone is not None}
@@ -106,14 +107,14 @@ def _bound(columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
 
 
 def _virtual(columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
-    """The columns that every row has, unless the schema has one of that name."""
+    """The columns that every row has, except for names that the schema has."""
     known = {name.lower() for name in columns}
     found = {SEQ: ColumnType(TypeName.LONG), HEADERS: HEADERS_TYPE}
     return {name: kind for name, kind in found.items() if name not in known}
 
 
 def _place(sql: str, error: str) -> int:
-    """The character at which the engine's picture of the text points; the first one where it has none."""
+    """The character at which the engine's message points; the first one if it points at none."""
     lines = error.split("\n")
     for number, line in enumerate(lines[:-1]):
         found = _LINE.match(line)

@@ -1,4 +1,4 @@
-"""One side of a predicate: from parsed SQL to an expression, its columns and the kind of its value."""
+"""Reads one side of a predicate from parsed SQL: the expression, its columns and the kind of its value."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from spojoin.columns.time_units import DAY_US, MILLISECOND_US
 from spojoin.errors import QueryError
 from spojoin.model import Arithmetic, Column, Constant, Expression, TypeName, Use
+from spojoin.query.durations import DURATION_EXPECTED, parse_duration_us
+from spojoin.query.nodes import DIALECT, bare, sql_text, written
 from spojoin.query.scope import Scope
-from spojoin.query.statement import DIALECT, bare, written
-from spojoin.query.units import DURATION_EXPECTED, parse_duration_us
-
-DAY_US = 86_400_000_000
-MILLISECOND_US = 1_000
 
 _OPERATORS: dict[type[exp.Expression], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
-_EXPONENT_MAX = 400  # beyond every double and every int64
+_EXPONENT_MAX = 400  # beyond all doubles and int64 values
 
 
 class OperandKind(enum.StrEnum):
-    """What can be compared with what."""
+    """The kind of an operand; only operands of one kind can be compared."""
 
     NUMBER = "number"
     DATE = "date"
@@ -32,11 +30,11 @@ class OperandKind(enum.StrEnum):
 
 
 class NotLinear(QueryError):
-    """An operand that is more than a sum of columns: the expression engine decides, and says why if it refuses."""
+    """An operand is more than a sum of columns, so the expression engine must evaluate it, or say why it can't."""
 
 
 class Implausible(NotLinear):
-    """An operand or comparison that is wrong unless the expression engine knows better; this says why, in its place."""
+    """An operand or comparison is probably wrong; if the engine refuses it too, this error has the better reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +50,14 @@ class Operand:
 
     @property
     def sides(self) -> frozenset[int]:
-        """The sides (0 left, 1 right) that it names."""
+        """The sides (0 left, 1 right) that the operand names."""
         return frozenset(use.side for use in self.uses)
 
 
 def bind(node: exp.Expression, scope: Scope) -> Operand:
-    """The operand that `node` describes; QueryError for names and operations that don't exist."""
+    """The operand that `node` describes. Raises QueryError for names and operations that don't exist."""
     expression, kind, uses = _bound(bare(node), scope)
-    return Operand(expression, kind, uses, scope.line_of(node), text_of(node), _without_aliases(node))
-
-
-def text_of(node: exp.Expression) -> str:
-    """The node as normalised SQL."""
-    return written(bare(node))
+    return Operand(expression, kind, uses, scope.line_of(node), sql_text(node), _without_aliases(node))
 
 
 _Bound = tuple[Expression, OperandKind, tuple[Use, ...]]
@@ -82,7 +75,7 @@ def _bound(node: exp.Expression, scope: Scope) -> _Bound:
     if type(node) in _OPERATORS:
         return _arithmetic(node, scope)
     raise NotLinear(
-        f"'{text_of(node)}' isn't supported: expected columns, numbers and intervals with + - * /", scope.line_of(node)
+        f"'{sql_text(node)}' isn't supported: expected columns, numbers and intervals with + - * /", scope.line_of(node)
     )
 
 
@@ -90,7 +83,7 @@ def _column(node: exp.Column, scope: Scope) -> _Bound:
     use = scope.column(node)
     if use.type.name is TypeName.BOOLEAN or not use.type.is_coded or use.type.is_ranked or use.is_number:
         raise NotLinear(
-            f"'{text_of(node)}' is a {use.type}: expected a number, a date or a timestamp", scope.line_of(node)
+            f"'{sql_text(node)}' is a {use.type}: expected a number, a date or a timestamp", scope.line_of(node)
         )
     kinds = {TypeName.DATE: OperandKind.DATE, TypeName.TIMESTAMP: OperandKind.TIMESTAMP}
     return Column(use.name), kinds.get(use.type.name, OperandKind.NUMBER), (use,)
@@ -99,25 +92,25 @@ def _column(node: exp.Column, scope: Scope) -> _Bound:
 def _number(node: exp.Literal, scope: Scope) -> Fraction:
     if node.is_string:
         raise Implausible(
-            f"text {written(node)} can't be compared: expected numbers, or INTERVAL '...' with dates and timestamps",
+            f"text {written(node)} can't be compared: expected a number, or INTERVAL '...' beside a date or timestamp",
             scope.line_of(node),
         )
     number = Decimal(node.name)
     if not number.is_finite() or abs(number.adjusted()) > _EXPONENT_MAX:
-        raise QueryError(f"{node.name} is no finite number of any column type", scope.line_of(node))
+        raise QueryError(f"{node.name} is beyond all column types: expected a smaller number", scope.line_of(node))
     return Fraction(number)
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalLength:
-    """An INTERVAL: months, which differ in length, and microseconds, of which a day has those of 24 hours."""
+    """An INTERVAL: months, which differ in length, and microseconds; a day has 24 hours."""
 
     months: int
     rest_us: int
 
 
 def constant_interval(node: exp.Expression, scope: Scope) -> IntervalLength | None:
-    """The value of an INTERVAL in any spelling, such as 5 * INTERVAL '1 min' or to_minutes(5); None for all else."""
+    """The value of an INTERVAL in any spelling, such as 5 * INTERVAL '1 min' or to_minutes(5); otherwise None."""
     if isinstance(node, exp.Interval):
         text = " ".join(str(part.name) for part in (node.this, node.args.get("unit")) if part is not None)
         duration = parse_duration_us(text)
@@ -129,11 +122,11 @@ def constant_interval(node: exp.Expression, scope: Scope) -> IntervalLength | No
         return None
     found = _evaluated(node)
     if found is None and isinstance(node, exp.Interval):
-        raise Implausible(f"interval '{text}' isn't understood: expected {DURATION_EXPECTED}", scope.line_of(node))
+        raise Implausible(f"interval '{text}' can't be read: expected {DURATION_EXPECTED}", scope.line_of(node))
     return found
 
 
-#: What makes numbers, and never an interval.
+#: Expressions that give numbers and never an interval.
 _PLAIN: tuple[type[exp.Expression], ...] = (exp.Literal, exp.Neg, exp.Paren, *_OPERATORS)
 
 
@@ -146,14 +139,14 @@ def _evaluated(node: exp.Expression) -> IntervalLength | None:
 
 def _of_fixed_length(length: IntervalLength, node: exp.Expression, scope: Scope) -> int:
     if length.months:
-        raise NotLinear(f"'{text_of(node)}' has months, which differ in length", scope.line_of(node))
+        raise NotLinear(f"'{sql_text(node)}' has months, which differ in length", scope.line_of(node))
     return length.rest_us
 
 
 def _negated(node: exp.Neg, scope: Scope) -> _Bound:
     expression, kind, uses = _bound(bare(node.this), scope)
     if kind not in (OperandKind.NUMBER, OperandKind.INTERVAL):
-        raise Implausible(f"'{text_of(node)}': a {kind} has no negative", scope.line_of(node))
+        raise Implausible(f"'{sql_text(node)}': a {kind} has no negative", scope.line_of(node))
     if isinstance(expression, Constant):
         return Constant(-expression.value), kind, uses
     return Arithmetic("-", Constant(Fraction(0)), expression), kind, uses
@@ -171,10 +164,10 @@ def _arithmetic(node: exp.Expression, scope: Scope) -> _Bound:
 def _check_linear(node: exp.Expression, operator: str, left: _Bound, right: _Bound, scope: Scope) -> None:
     if operator == "*" and left[2] and right[2]:
         raise NotLinear(
-            f"'{text_of(node)}' multiplies columns: expected a number on one side of *", scope.line_of(node)
+            f"'{sql_text(node)}' multiplies columns: expected a number on one side of *", scope.line_of(node)
         )
     if operator == "/" and right[2]:
-        raise NotLinear(f"'{text_of(node)}' divides by a column: expected a number after /", scope.line_of(node))
+        raise NotLinear(f"'{sql_text(node)}' divides by a column: expected a number after /", scope.line_of(node))
 
 
 def _moved(node: exp.Expression, operator: str, left: _Bound, right: _Bound, scope: Scope) -> _Bound:
@@ -187,7 +180,7 @@ def _moved(node: exp.Expression, operator: str, left: _Bound, right: _Bound, sco
     )
     if operator not in ("+", "-") or not can_move or right[1] is not OperandKind.INTERVAL:
         raise Implausible(
-            f"'{text_of(node)}' is {left[1]} {operator} {right[1]}: "
+            f"'{sql_text(node)}' is {left[1]} {operator} {right[1]}: "
             "expected a date, a timestamp or a stream's time + or - an interval, such as l.at + INTERVAL '5 min'",
             scope.line_of(node),
         )
@@ -198,7 +191,7 @@ def _moved(node: exp.Expression, operator: str, left: _Bound, right: _Bound, sco
 def in_units_of(kind: OperandKind, interval: Expression, line: int, refusal: type[QueryError] = QueryError) -> Fraction:
     """An interval as days for a date, microseconds for a timestamp, milliseconds for an event time of integers.
 
-    refusal: the error that says that it isn't a whole number of them
+    refusal: the error if the interval isn't a whole number of these units
     """
     assert isinstance(interval, Constant)
     if kind is OperandKind.TIMESTAMP:

@@ -1,4 +1,4 @@
-"""Names in a statement: which side and column each stands for."""
+"""Resolves the names in a statement to a side and a column."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from spojoin.errors import QueryError
-from spojoin.model import HEADERS, HEADERS_TYPE, SEQ, ColumnType, TypeName, Use
-from spojoin.query.statement import written
+from spojoin.model import HEADERS, HEADERS_TYPE, INTEGERS, SEQ, ColumnType, TypeName, Use
+from spojoin.query.nodes import written
 from spojoin.suggest import listed, unknown
 
-_INTEGERS = (TypeName.INT, TypeName.LONG)
-#: What a type becomes that only passes, so that statements compute with it.
+#: For types that are only passed on, the cast that makes a type with which statements can compute.
 _WIDEST = {"duration[ns]": ", to duration[us]: DuckDB's intervals have no finer digits"}
-#: The type of rows' numbers.
+#: The type of a row's number.
 SEQ_TYPE = ColumnType(TypeName.LONG)
 
 
@@ -23,7 +22,7 @@ SEQ_TYPE = ColumnType(TypeName.LONG)
 class Scope:
     """The names that a statement may use: aliases, schemas, event times and declared keys by side, left first.
 
-    using: columns, in lower case, that USING makes one of both sides'
+    using: the columns, in lower case, that USING merges into one
     """
 
     aliases: tuple[str, str]
@@ -41,18 +40,18 @@ class Scope:
         return self.streams[0] == self.streams[1]
 
     def is_time_ms(self, uses: Sequence[Use]) -> bool:
-        """Whether an operand is built on one event-time column of integers, which are milliseconds."""
-        return len(uses) == 1 and uses[0].name == self.times[uses[0].side] and uses[0].type.name in _INTEGERS
+        """Whether an operand uses only one column, an event time of integers, which are milliseconds."""
+        return len(uses) == 1 and uses[0].name == self.times[uses[0].side] and uses[0].type.name in INTEGERS
 
     def column(self, node: exp.Column) -> Use:
-        """The column that a name stands for in an expression. QueryError where there is none, or more than one."""
-        found = self.passed(node)
+        """The column that a name refers to in an expression. Raises QueryError if there is none, or more than one."""
+        found = self.passed_column(node)
         if found.type.arrow is not None:
             self._check_evaluated(found, node)
         return found
 
-    def passed(self, node: exp.Column) -> Use:
-        """The column that a name stands for where its values are passed on as they are. QueryError as `column`."""
+    def passed_column(self, node: exp.Column) -> Use:
+        """The column that a name refers to if its values are passed on unchanged. Raises QueryError like `column`."""
         line = self.line_of(node)
         if node.args.get("db"):
             raise self._of_three_parts(node, line)
@@ -65,7 +64,7 @@ class Scope:
         return found
 
     def is_left_row(self, node: exp.Expression) -> bool:
-        """Whether a name means the left row: its side's alias, its number, or its stream's declared key."""
+        """Whether a name stands for the left row: its side's alias, its number, or its stream's declared key."""
         if not isinstance(node, exp.Column):
             return False
         if not node.table:
@@ -73,15 +72,15 @@ class Scope:
         use = self.column(node)
         return use.side == 0 and (use.is_number or use.name == self.keys[0])
 
-    def all_of(self, side: int) -> list[Use]:
+    def columns_of_side(self, side: int) -> list[Use]:
         """The columns of a side, in the order of its schema."""
         for name, why in self.left_out[side].items():
             others = listed(f"{self.aliases[side]}.{each}" for each in self.schemas[side])
-            raise QueryError(f"'*' covers {self.aliases[side]}.{name}: {why}; expected the columns by name: {others}")
+            raise QueryError(f"'*' includes {self.aliases[side]}.{name}: {why}; expected the columns by name: {others}")
         return [Use(side, name, kind) for name, kind in self.schemas[side].items()]
 
     def side_of(self, identifier: exp.Expression, line: int) -> int:
-        """The side that an alias names."""
+        """The side with an alias. Raises QueryError if there is none."""
         matching = [i for i, alias in enumerate(self.aliases) if alias == identifier.name]
         if not matching and not _is_quoted(identifier):
             matching = [i for i, alias in enumerate(self.aliases) if alias.lower() == identifier.name.lower()]
@@ -90,7 +89,7 @@ class Scope:
         return matching[0]
 
     def _of_three_parts(self, node: exp.Column, line: int) -> QueryError:
-        """What is wrong with `a.b.c`, which is no part of a nested column."""
+        """The error for `a.b.c` that isn't a part of a nested column."""
         return QueryError(f"column '{written(node)}': expected {self._qualified(node.name)}", line)
 
     def _check_evaluated(self, use: Use, node: exp.Column) -> None:
@@ -98,8 +97,8 @@ class Scope:
 
         if not is_evaluated(use.type):
             raise QueryError(
-                f"'{written(node)}' is {use.type}, which statements can only carry to the results: expected it alone "
-                f"in the select list; to compute with it, cast it in the data{_WIDEST.get(str(use.type), '')}",
+                f"'{written(node)}' is of type {use.type}, which expressions can't use: expected it alone in the "
+                f"select list; to compute with it, cast it in the data{_WIDEST.get(str(use.type), '')}",
                 self.line_of(node),
             )
 
@@ -122,7 +121,7 @@ class Scope:
         return listed(f"{alias}.{name}" for alias in self.aliases)
 
     def _in(self, side: int, identifier: exp.Expression) -> Use | None:
-        """A side's column of a name: the exact one, or where unquoted the only one but for case."""
+        """A side's column with a name: the exact one, or if the name is unquoted, the only one in any case."""
         schema, name = self.schemas[side], identifier.name
         if name in schema:
             return Use(side, name, schema[name])
@@ -131,7 +130,7 @@ class Scope:
         alike = [known for known in schema if known.lower() == name.lower()]
         if len(alike) > 1:
             raise QueryError(
-                f"column '{name}' may be {listed(alike)} of stream {self.streams[side]}: put its exact name in "
+                f"column '{name}' may mean {listed(alike)} of stream {self.streams[side]}: expected its exact name in "
                 'double quotes, such as "' + alike[0] + '"',
                 self.line_of(identifier),
             )
@@ -142,13 +141,13 @@ class Scope:
     def _unknown(self, side: int, name: str) -> str:
         if name in self.left_out[side]:
             return self.left_out[side][name]
-        wanted = f"; it is the stream's time: add '{name}: timestamp' to the schema"
-        hint = wanted if name == self.times[side] else ""
-        return unknown(f"column of stream {self.streams[side]}", name, self.schemas[side]) + hint
+        message = unknown(f"column of stream {self.streams[side]}", name, self.schemas[side])
+        is_time = name == self.times[side]
+        return f"{message}; it is the stream's time: add '{name}: timestamp' to the schema" if is_time else message
 
 
 def _virtual(side: int, name: str) -> Use | None:
-    """Columns that every row has, besides those of its schema."""
+    """A column that every row has besides those of its schema, such as its number; None for other names."""
     if name == SEQ:
         return Use(side, SEQ, SEQ_TYPE, is_number=True)
     return Use(side, HEADERS, HEADERS_TYPE) if name == HEADERS else None

@@ -1,1 +1,1 @@
-"""What runs a machine as a service: settings, the loop over the ports, inputs, the outbox, generations."""
+"""Runs a machine as a service: settings, the loop over the ports, inputs, the outbox, generations."""

@@ -1,8 +1,8 @@
 """Where a new generation starts to read its inputs again, so that its windows are full when it begins to answer (P12).
 
-It looks back from the cut in growing steps, stops where no earlier row can be in a window of a row that it answers,
-and starts at the first row that can. A row's rank decides: its event time where tuples are ordered by it, else the time
-it was produced. What was seen before the takeover, while the earlier generation answered, isn't read for that again.
+It looks back from the cut in growing steps until no earlier row can be in a window of a row that it answers, and starts
+at the first row that can. A row's rank decides: its event time if tuples are ordered by it, otherwise the time at which
+it was produced. Rows that were seen before the takeover, while the earlier generation answered, aren't read again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.model import Order, Query, Window
+from spojoin.arrays import I64, U8
+from spojoin.model import Order, Query
 from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord
 from spojoin.protocol.answered import NEVER, Answered, Place, before
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
-from spojoin.runtime.inputs import Parse
-from spojoin.wire.records import I64, U8, Rows, SourcePosition
+from spojoin.runtime.feeds import Parse
+from spojoin.wire.records import Rows, SourcePosition
 
 #: records of the first look back, and the factor by which each further look grows
 LOOK_RECORDS, LOOK_GROWTH = 1_024, 2
@@ -30,12 +31,12 @@ ALWAYS = 2**63 - 1
 _NO_KEY = (-1, -1)
 _NOTHING = np.empty(0, np.int64)
 _NO_BITS = np.empty(0, np.uint8)
-#: The bits of rows that are members of some stream.
+#: The bits of all streams.
 ANY = 0xFF
 
 
 class Stand(NamedTuple):
-    """Where a row stands in the order: by rank, then by `key` (stream, partition), then as its partition has it."""
+    """A row's position in the order: by rank, then by `key` (stream, partition), then by its partition's order."""
 
     rank: int
     key: tuple[int, int]
@@ -43,7 +44,7 @@ class Stand(NamedTuple):
 
 @dataclass(slots=True)
 class Past:
-    """What has been seen of one partition before its cut: rows from offset `first` on.
+    """The rows of one partition that were seen before its cut, from offset `first` on.
 
     stream: the number of the query's input; ranks, offsets: int64 (n,); members: uint8 (n,), as in `Rows`
     """
@@ -59,27 +60,27 @@ class Past:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Input and partition; it decides between rows of equal rank."""
+        """Input and partition, which order rows of equal rank."""
         return self.stream, self.source.partition
 
     @property
     def end(self) -> int:
-        """The offset behind the last record with rows before the cut."""
+        """The offset after the last record with rows before the cut."""
         return self.cut[0] + (self.cut[1] > 0)
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing lies before what was seen."""
+        """Whether all rows before the cut were seen."""
         return self.first <= self.earliest
 
-    def put(self, after: Past) -> None:
-        """Add what was seen of the same partition, rows that follow."""
+    def append_rows(self, after: Past) -> None:
+        """Add the following rows of the same partition."""
         self.ranks = np.concatenate([self.ranks, after.ranks])
         self.members = np.concatenate([self.members, after.members])
         self.offsets = np.concatenate([self.offsets, after.offsets])
 
     def between(self, first: int, end: int) -> Past:
-        """What was seen of the records from offset `first` to `end`."""
+        """The seen rows in the records from offset `first` to `end`."""
         part = slice(*np.searchsorted(self.offsets, (first, end)))
         return replace(
             self, first=first, ranks=self.ranks[part], members=self.members[part], offsets=self.offsets[part]
@@ -88,9 +89,9 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class InputHistory:
-    """What the inputs hold of the past, and how it is read.
+    """The inputs' past rows, and how to read them.
 
-    topics: the topic of each input; pulse: called while reading goes on, so that the service counts as alive
+    topics: the topic of each input; pulse: called while reading continues, so that the service counts as alive
     """
 
     log: Log[bytes]
@@ -100,10 +101,10 @@ class InputHistory:
 
 
 def seen_now(history: InputHistory, query: Query) -> list[Past]:
-    """What windows need of the inputs as they are: most of what `fill` would look at later. Raises LogUnavailable."""
+    """The rows that windows need now: most of the rows that `fill` would read later. Raises LogUnavailable."""
     ends = {past.key: (history.log.bounds(past.source).end, 0) for past in pasts_of(history, {})}
     pasts = pasts_of(history, ends)
-    _look_back(history, query, query.lateness_us, pasts)
+    _look_back(history, query, query.order.lateness_us, pasts)
     return pasts
 
 
@@ -112,15 +113,15 @@ def fill(
 ) -> Beginning:
     """The beginning with positions to read from, and the first index of each stream.
 
-    seen: by `seen_now` of the same query and topics, before
+    seen: an earlier result of `seen_now` for the same query and topics
 
-    Rows that are read again take the last of the numbers that earlier generations gave, so that the numbers continue.
+    Rows that are read again get the last of the numbers that earlier generations gave, so that the numbers continue.
     Only rows that pass a stream's filter have a number in it. Raises LogUnavailable.
     """
     pasts = pasts_of(history, beginning.cut)
     beyond = _answered_beyond(history, query, pasts, beginning.answered())
     if backfill == Backfill.WINDOW:
-        lateness_us = max(query.lateness_us, beginning.lateness_us)
+        lateness_us = max(query.order.lateness_us, beginning.lateness_us)
         _recall(history, query, pasts, seen)
         _look_back(history, query, lateness_us, pasts)
         _let_go(query, lateness_us, pasts)
@@ -141,7 +142,7 @@ def fill(
 
 
 def pasts_of(history: InputHistory, cut: Mapping[tuple[int, int], Place]) -> list[Past]:
-    """Every partition as if nothing before its cut had been seen."""
+    """Every partition, with no rows seen before its cut."""
     found, log = [], history.log
     for stream, topic in enumerate(history.topics):
         for partition in range(log.partitions(topic)):
@@ -153,14 +154,14 @@ def pasts_of(history: InputHistory, cut: Mapping[tuple[int, int], Place]) -> lis
 
 
 def _start(past: Past, highs: Mapping[tuple[int, int], int]) -> SourcePosition:
-    """The first row seen, or the cut itself where none was."""
+    """The position of the first seen row, or of the cut if none was seen."""
     if past.first < past.end:
         return SourcePosition(past.first, 0, NEVER)
     return SourcePosition(*past.cut, highs.get(past.key, NEVER))
 
 
 def _answered_beyond(history: InputHistory, query: Query, pasts: Sequence[Past], answered: Answered) -> U8:
-    """The members' bits of rows that were answered although they lie behind the cut; only event-time order has any."""
+    """The stream bits of rows that were answered although they are behind the cut, as happens in event-time order."""
     found = [_NO_BITS]
     reader = history.log.reader()
     try:
@@ -176,7 +177,7 @@ def _answered_beyond(history: InputHistory, query: Query, pasts: Sequence[Past],
 
 
 def _members(query: Query, number: int, rows: Rows) -> U8:
-    """The streams that take each row of an input, uint8 (n,)."""
+    """The bits of the streams that each row of an input is in, uint8 (n,)."""
     if rows.members is not None:
         return rows.members
     everywhere = sum(1 << member.stream for member in query.inputs[number].fed(number))
@@ -184,14 +185,14 @@ def _members(query: Query, number: int, rows: Rows) -> U8:
 
 
 def _in_time(query: Query, past: Past, bits: int) -> int:
-    """How many of a partition's rows are not late, and members of a stream whose bit is given."""
+    """How many of a partition's rows are in time, and in a stream whose bit is in `bits`."""
     return int(np.count_nonzero(_are_in_time(query, past.ranks) & (past.members & bits != 0)))
 
 
 def _are_in_time(query: Query, ranks: I64) -> NDArray[np.bool_]:
-    if query.order is Order.ARRIVAL:
+    if query.order.by is Order.ARRIVAL:
         return np.ones(len(ranks), np.bool_)
-    in_time: NDArray[np.bool_] = ranks >= np.maximum.accumulate(ranks) - query.lateness_us
+    in_time: NDArray[np.bool_] = ranks >= np.maximum.accumulate(ranks) - query.order.lateness_us
     return in_time
 
 
@@ -199,7 +200,7 @@ def _are_in_time(query: Query, ranks: I64) -> NDArray[np.bool_]:
 
 
 def _look_back(history: InputHistory, query: Query, lateness_us: int, pasts: list[Past]) -> None:
-    """`lateness_us` is the largest of all generations: so far the rows that one of them took may run back."""
+    """Look back in growing steps; lateness_us: the largest of all generations, by which event times may run back."""
     reader, size = history.log.reader(), LOOK_RECORDS
     try:
         while not _suffices(query, lateness_us, pasts):
@@ -207,14 +208,14 @@ def _look_back(history: InputHistory, query: Query, lateness_us: int, pasts: lis
                 if not past.is_whole:
                     first = max(past.earliest, past.first - size)
                     pasts[number] = _see(reader, history, query, replace(past, first=first), past.first)
-                    pasts[number].put(past)
+                    pasts[number].append_rows(past)
             size *= LOOK_GROWTH
     finally:
         reader.close()
 
 
 def _recall(history: InputHistory, query: Query, pasts: list[Past], seen: Sequence[Past]) -> None:
-    """Begin with what was seen before, and see what has come since then, up to the cut."""
+    """Begin with the rows seen before, and read the rows that came since then, up to the cut."""
     before_now, reader = {each.source: each for each in seen}, history.log.reader()
     try:
         for past in pasts:
@@ -223,14 +224,14 @@ def _recall(history: InputHistory, query: Query, pasts: list[Past], seen: Sequen
                 continue
             until = min(known.end, past.cut[0])
             past.first = known.first
-            past.put(known.between(known.first, until))
-            past.put(_see(reader, history, query, replace(past, first=until), past.end))
+            past.append_rows(known.between(known.first, until))
+            past.append_rows(_see(reader, history, query, replace(past, first=until), past.end))
     finally:
         reader.close()
 
 
 def _see(reader: LogReader[bytes], history: InputHistory, query: Query, past: Past, end: int) -> Past:
-    """What the records from a partition's offset `past.first` to `end` hold before the cut, and nothing else."""
+    """Only the rows before the cut in the records from a partition's offset `past.first` to `end`."""
     ranks, members, offsets = [_NOTHING], [_NO_BITS], [_NOTHING]
     for rows in rows_between(reader, history.parse, past, past.first, end):
         is_before = before(rows.offsets, rows.rows, past.cut)
@@ -242,7 +243,7 @@ def _see(reader: LogReader[bytes], history: InputHistory, query: Query, past: Pa
 
 
 def rows_between(reader: LogReader[bytes], parse: Parse, past: Past, first: int, end: int) -> Iterator[Rows]:
-    """Rows of a partition's records from offset `first` to `end`, in its order."""
+    """The rows in a partition's records from offset `first` to `end`, in its order."""
     if first >= end:
         return
     waiting: list[LogRecord[bytes]] = []
@@ -262,7 +263,7 @@ def _parsed(parse: Parse, past: Past, records: list[LogRecord[bytes]]) -> Rows:
 
 
 def _ranks(query: Query, rows: Rows) -> I64:
-    ranks = rows.produced_ms if query.order is Order.ARRIVAL else rows.times_us
+    ranks = rows.produced_ms if query.order.by is Order.ARRIVAL else rows.times_us
     if ranks is None:
         raise ValueError("event-time order needs event times")
     return ranks
@@ -280,39 +281,30 @@ def _suffices(query: Query, lateness_us: int, pasts: Sequence[Past]) -> bool:
 
 
 def _reaches(query: Query, lateness_us: int, pasts: Sequence[Past], stream: int) -> bool:
-    """Whether no row of the stream before those seen can be in a window of a row behind the cut."""
-    window = query.window_over(stream)
-    if window.is_time:  # a row that was not seen may have the rank of `known` itself
-        known, newest = _known_from(query, lateness_us, pasts, stream), _newest(query, lateness_us, pasts)
-        return known.rank < newest.rank - window.length
-    return len(_countable(query, lateness_us, pasts, stream)) >= _reach_tuples(window)
-
-
-def _reach_tuples(window: Window) -> int:
-    return window.length + window.slide
+    """Whether no unseen row of the stream can be in a window of a row behind the cut."""
+    return _needed_from(query, lateness_us, pasts, stream) is not None
 
 
 def _let_go(query: Query, lateness_us: int, pasts: list[Past]) -> None:
-    """Start each partition at its first row that a window can need: in steps, more was seen."""
-    needed = [_needed_from(query, lateness_us, pasts, stream) for stream in range(len(query.streams))]
+    """Start each partition at the first row that a window can need, since the growing steps saw more rows."""
+    found = [_needed_from(query, lateness_us, pasts, stream) for stream in range(len(query.streams))]
+    needed = [NEVER if each is None else max(NEVER, each) for each in found]
     for at, past in enumerate(pasts):
         least = min(needed[stream] for stream, number in enumerate(query.fed_by) if number == past.stream)
-        found = np.flatnonzero(past.ranks >= least)
-        if len(found):
-            pasts[at] = past.between(int(past.offsets[found[0]]), past.end)
+        inside = np.flatnonzero(past.ranks >= least)
+        if len(inside):
+            pasts[at] = past.between(int(past.offsets[inside[0]]), past.end)
 
 
-def _needed_from(query: Query, lateness_us: int, pasts: Sequence[Past], stream: int) -> int:
-    """The least rank that a row of the stream has in a window of a row behind the cut."""
-    window = query.window_over(stream)
-    if window.is_time:
-        return max(NEVER, _newest(query, lateness_us, pasts).rank - window.length)
-    ranks, reach = np.sort(_countable(query, lateness_us, pasts, stream)), _reach_tuples(window)
-    return int(ranks[-reach]) if len(ranks) >= reach else NEVER
+def _needed_from(query: Query, lateness_us: int, pasts: Sequence[Past], stream: int) -> int | None:  # P12.12
+    """The least rank of a row of the stream in a window of a row behind the cut; None if that row may be unseen yet."""
+    known, newest = _known_from(query, lateness_us, pasts, stream), _newest(query, lateness_us, pasts)
+    ranks = _countable(query, lateness_us, pasts, stream)
+    return query.window_over(stream).needed_from(newest.rank, known.rank, ranks)
 
 
 def _known_from(query: Query, lateness_us: int, pasts: Sequence[Past], stream: int) -> Stand:
-    """From here on every row of the stream was seen: those before may run back by the lateness."""
+    """From this stand on every row of the stream was seen; event times of earlier rows may run back by the lateness."""
     return max(
         (
             Stand(int(past.ranks[: max(1, len(past.ranks) // 2)].max()) + lateness_us, past.key)
@@ -324,20 +316,20 @@ def _known_from(query: Query, lateness_us: int, pasts: Sequence[Past], stream: i
 
 
 def _newest(query: Query, lateness_us: int, pasts: Sequence[Past]) -> Stand:
-    """The least that a row behind the cut can be: less by the lateness than its partition's largest before it.
+    """The least stand of a row behind the cut: by the lateness below the largest before the cut in its partition.
 
-    In arrival order, everything that is read again comes before it.
+    In arrival order, all rows that are read again come before it.
     """
-    if query.order is Order.ARRIVAL:
+    if query.order.by is Order.ARRIVAL:
         return Stand(ALWAYS, _NO_KEY)
     highest = (Stand(int(past.ranks.max()) - lateness_us, past.key) for past in pasts if len(past.ranks))
     return min(highest, default=Stand(NEVER, _NO_KEY))
 
 
 def _countable(query: Query, lateness_us: int, pasts: Sequence[Past], stream: int) -> I64:
-    """The ranks of a stream's rows, (n,), that surely come before any behind the cut, and after all that weren't seen.
+    """The ranks (n,) of a stream's rows that certainly come before all rows behind the cut and after all unseen rows.
 
-    Of rows of equal rank, partitions before the one known from last may hold some that were not seen.
+    For equal ranks, partitions before the one that is known last may hold unseen rows.
     """
     known, newest = _known_from(query, lateness_us, pasts, stream), _newest(query, lateness_us, pasts)
     found = [_NOTHING]

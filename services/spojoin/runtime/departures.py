@@ -1,116 +1,131 @@
-"""A process's outboxes: what it appends in transactions, each role in its own, and what it appends at once."""
+"""What a life writes, and how far results are out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 
-from spojoin.ports.interfaces import Clock, Log
-from spojoin.protocol.access import SHARING
-from spojoin.protocol.machine import Emit, ResultPosition
-from spojoin.protocol.topology import Edge, Topic
-from spojoin.runtime.outbox import SETTLE_TIMEOUT_S, Outbox, OutputSoFar, WriteMode
-from spojoin.runtime.topics import Topics
-from spojoin.telemetry.metrics import Metrics
+from spojoin.ports.interfaces import LogPartition
+from spojoin.protocol.machine import Emit, ResultPosition, Trim
+from spojoin.protocol.topology import Role
+from spojoin.runtime.loop_spec import LoopSpec, Surroundings
+from spojoin.runtime.outbox import POLL_S, Outboxes, OutputSoFar, WriteMode
+from spojoin.runtime.result_position import ResultPositionFollower, ResultsEnd, position_of_results
+from spojoin.telemetry.metrics import value_of
+from spojoin.wire.records import Frame
+
+#: the result position is put into the store at most this often, since the loop waits for each such request
+PUBLISH_MS = 10
+STOP_TIMEOUT_S = 10.0
 
 
 class Departures:
-    """Gives each emit to the outbox of its topic. Each outbox has a writer of its own.
+    """The emits and trims of one life, and the result position, which moves by its emits or by other services'."""
 
-    ids: transactional ids by a topic that is written in transactions
-    mode: how results are written
-    """
+    def __init__(self, spec: LoopSpec, world: Surroundings) -> None:
+        self._spec = spec
+        self._world = world
+        mode = WriteMode(result_writer=spec.result_writer, result_key=spec.result_key)
+        place = spec.topics, world.metrics, world.clock
+        self._outboxes = Outboxes(world.log, spec.edge, spec.transactional_ids, place, mode)
+        if not spec.takes_over:
+            self._outboxes.open()  # L1
+        self._trims: dict[LogPartition, int] = {}
+        self._frames_written = 0
+        self._fresh: ResultPosition | None = None
+        self._unpublished: ResultPosition | None = None
+        self._next_publish_ms = 0.0
 
-    def __init__(
-        self,
-        log: Log[bytes],
-        edge: Edge,
-        ids: Mapping[Topic, str],
-        place: tuple[Topics, Metrics, Clock],
-        mode: WriteMode,
-    ) -> None:
-        self._log = log
-        self._place = place
-        self._mode = mode
-        self._ids = ids
-        self._sharing = _sharing(edge.writes, ids)
-        self._by_topic: dict[Topic, Outbox] = {}
-        self._outboxes: list[Outbox] = []
-        for sharing in self._sharing:
-            if not self._is_exclusive(sharing):
-                self._open(sharing)
+    def begin(self, results: ResultsEnd) -> None:
+        """Begin after the results that are out."""
+        world = self._world
+        self._follower = ResultPositionFollower(results, world.shared, world.clock, self._spec.result_position_ms)
+        self._outboxes.go_on_after(OutputSoFar(results.furthest, results.matches))
 
-    def _is_exclusive(self, sharing: Sequence[Topic]) -> bool:
-        """Whether only the instance that speaks may have a writer of these topics: it fences others."""
-        return Topic.RESULTS in sharing or any(topic in self._ids for topic in sharing)
+    def fence(self) -> None:
+        """L8: register the writers that only the speaker may have."""
+        self._outboxes.open()
 
-    def open(self) -> None:
-        """Open the writers that one instance has alone; whoever had them is fenced.
+    def go_on_after(self, results: ResultsEnd) -> None:
+        """L8: continue after the results of the previous speaker."""
+        self._outboxes.go_on_after(OutputSoFar(results.furthest, results.matches))
+        self._follower.move(position_of_results(results.furthest))
 
-        An instance that had them itself, and lost its seat and took it again, goes on behind all that it has said: its
-        machine won't say that again. Raises Fenced where another instance had them meanwhile.
-        """
-        for sharing in self._sharing:
-            if self._is_exclusive(sharing):
-                self._open(sharing)
-
-    def _open(self, sharing: Sequence[Topic]) -> None:
-        if (before := self._by_topic.get(sharing[0])) is not None:
-            before.settle()
-            before.close()
-        transactional_id = next((self._ids[topic] for topic in sharing if topic in self._ids), None)
-        settles = transactional_id is not None or Topic.RESULTS in sharing
-        mode = replace(self._mode, settles=settles, is_transactional=transactional_id is not None)
-        self._by_topic |= dict.fromkeys(sharing, Outbox(self._log.writer(transactional_id), *self._place, mode))
-        self._outboxes = list(dict.fromkeys(self._by_topic.values()))
-
-    def go_on_after(self, before: OutputSoFar) -> None:
-        """The results topic holds this already."""
-        if (results := self._by_topic.get(Topic.RESULTS)) is not None:
-            results.go_on_after(before)
-
-    def emit(self, action: Emit) -> None:
-        """Append a record, or queue it behind a settlement."""
-        self._by_topic[action.topic].emit(action)
-
-    def is_full(self) -> bool:
-        """Whether the machine should wait before it emits more."""
-        return any(outbox.is_full for outbox in self._outboxes)
-
-    def is_settling(self) -> bool:
-        """Whether a settlement is under way."""
-        return any(outbox.is_settling for outbox in self._outboxes)
-
-    def serve(self, *, is_idle: bool) -> ResultPosition | None:
-        """Learn of failed appends, go on with settlements; the result position that one has moved to."""
-        moved = None
-        for outbox in self._outboxes:
-            moved = outbox.settled() or moved
-            if outbox.is_due(is_idle=is_idle):
-                outbox.begin_settling()
-                moved = outbox.settled() or moved
-            outbox.serve()
-        return moved
-
-    def settle(self, timeout_s: float = SETTLE_TIMEOUT_S) -> ResultPosition | None:
-        """Wait until everything is readable; the result position that it moved to."""
-        return max((found for outbox in self._outboxes if (found := outbox.settle(timeout_s))), default=None)
+    @property
+    def result_position(self) -> ResultPosition:
+        """How far results are out, as far as is known here."""
+        return self._follower.latest
 
     @property
     def matches_out(self) -> int:
-        """Matches in all results that are readable."""
-        results = self._by_topic.get(Topic.RESULTS)
-        return 0 if results is None else results.matches_out
+        """The number of matches in all readable results."""
+        return self._outboxes.matches_out
+
+    def emit(self, action: Emit) -> None:
+        """Append a record, and wait while the log is full."""
+        if isinstance(action.record, Frame):
+            self._frames_written = action.record.frame_id + 1
+        self._outboxes.emit(action)
+        self._world.reporter.emitted(action)
+        self.settle(is_idle=False)
+        while self._outboxes.is_full():
+            self._world.clock.sleep(POLL_S)
+            self.settle(is_idle=False)
+
+    def settle(self, *, is_idle: bool) -> None:
+        """L4. A machine that is emitting learns of its result position afterwards."""
+        result_position = self._outboxes.serve(is_idle=is_idle)
+        if result_position is not None:
+            self._world.reporter.hops.settled(result_position.frame_id)
+            if self._follower.move(result_position) is not None:
+                self._fresh = self._unpublished = result_position
+        self._publish_position()
+
+    def _publish_position(self) -> None:
+        """Put the result position into the store at intervals, since services read it less often than it moves."""
+        now_ms = self._world.clock.monotonic_ms()
+        if self._unpublished is not None and now_ms >= self._next_publish_ms:
+            self._next_publish_ms = now_ms + PUBLISH_MS
+            self._world.shared.put_result_position(self._unpublished)
+            self._unpublished = None
+
+    def poll_position(self) -> ResultPosition | None:
+        """The result position, if it has moved since the last call."""
+        fresh, self._fresh = self._follower.poll() or self._fresh, None
+        return fresh
+
+    def has_more_to_come(self) -> bool:
+        """Whether something is about to happen while the loop waits for the users' inputs.
+
+        That is a settlement, or that frames arrive which this process wrote for its other roles.
+        """
+        is_ahead = len(self._spec.roles) > 1 and self._frames_written > self._follower.latest.frame_id
+        return self._outboxes.is_settling() or (self._spec.parse is not None and is_ahead)
+
+    def note_trims(self, trims: Iterable[Trim]) -> None:
+        """Gather trims."""
+        for trim in trims:
+            self._trims[LogPartition(self._spec.topics.name(trim.topic), trim.partition)] = trim.offset
+            self._world.reporter.trimmed(trim)
+
+    def trim(self, more: dict[LogPartition, int]) -> None:
+        """Perform the gathered trims, and others."""
+        trims, self._trims = self._trims | more, {}
+        for source, before in trims.items():
+            self._world.log.trim(source, before)
+
+    def measure(self) -> None:
+        """Report how many more frames the router may write."""
+        metrics = self._world.metrics
+        if Role.ROUTER in self._spec.roles:
+            ahead = value_of(metrics.head_frame) - self._follower.latest.frame_id
+            metrics.credits.set(max(0, self._spec.credits_frames - ahead))
+
+    def finish(self) -> None:
+        """Settle all emits."""
+        result_position = self._outboxes.settle(STOP_TIMEOUT_S)
+        if result_position is not None:
+            self._world.shared.put_result_position(result_position)
 
     def close(self) -> None:
-        """Give up what is not settled."""
-        for outbox in self._outboxes:
-            outbox.close()
-
-
-def _sharing(writes: Sequence[Topic], ids: Mapping[Topic, str]) -> list[list[Topic]]:
-    """The written topics by their writers; what has no transactions and isn't the results shares one."""
-    own = [group for group in SHARING.values() if Topic.RESULTS in group or any(topic in ids for topic in group)]
-    rest = [topic for topic in writes if not any(topic in group for group in own)]
-    found = [[topic for topic in group if topic in writes] for group in own]
-    return [group for group in (*found, rest) if group]
+        """Close all writers; unsettled records may be lost."""
+        self._outboxes.close()

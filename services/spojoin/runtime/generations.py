@@ -12,16 +12,15 @@ import structlog
 from spojoin.errors import ConfigurationError, WireError
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import EmitOn, Query
-from spojoin.ports.interfaces import Log, LogPartition
-from spojoin.ports.reading import records_between
+from spojoin.ports.interfaces import Log, LogPartition, records_between
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import CLAIM, Beginning, Generations
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import FIRST_GENERATION, Topic, topic_name
+from spojoin.query.fingerprint import differences, fingerprint, is_same_order
 from spojoin.query.load import parse_query
-from spojoin.query.meaning import differences, fingerprint, is_same_order
 from spojoin.runtime.backfill import InputHistory, Past, fill, seen_now
-from spojoin.runtime.inputs import Parse
+from spojoin.runtime.feeds import Parse
 from spojoin.runtime.settings import ENV_PREFIX, NO_RELEASE, Settings
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode, encode
@@ -34,9 +33,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A generation to serve; `successor` is the query that will replace it, if any. `runner` runs pieces of frames.
+    """A generation to serve.
 
-    input_topics: as in `Settings`, where the settings' own are those of another query
+    successor: the query that will replace it, if any
+    runner: runs pieces of frames
+    input_topics: as in `Settings`; given if the settings' own belong to another query
     """
 
     query: Query
@@ -49,11 +50,11 @@ class Serving:
     def topics(self, settings: Settings) -> Topics:
         """The generation's topics."""
         input_topics = settings.input_topics if self.input_topics is None else self.input_topics
-        return Topics.of(self.query, settings.workers_max, input_topics, self.generation)
+        return Topics.for_query(self.query, settings.workers_max, input_topics, self.generation)
 
 
 class GenerationsTopic:
-    """The topic `<query>.generations`: few records, never trimmed, read whole each time there is a new one."""
+    """The topic `<query>.generations`: few records, never trimmed, read completely whenever there is a new one."""
 
     def __init__(self, log: Log[bytes], query: str) -> None:
         self._log = log
@@ -61,14 +62,14 @@ class GenerationsTopic:
         self._seen_end = 0
 
     def has_news(self) -> bool:
-        """Whether the topic holds records that were not read yet. Raises LogUnavailable."""
+        """Whether the topic holds unread records. Raises LogUnavailable."""
         return self._log.end(self._source) != self._seen_end
 
     def read(self) -> Generations:
-        """All that the topic says. Raises LogUnavailable; ConfigurationError for records this version can't read."""
+        """The topic's content. Raises LogUnavailable; ConfigurationError for records that this version can't read."""
         bounds, found = self._log.bounds(self._source), Generations()
         for record in records_between(self._log, self._source, bounds.earliest, bounds.end):
-            found.hear(self._decoded(record.offset, record.value))
+            found.accept_record(self._decoded(record.offset, record.value))
         self._seen_end = bounds.end
         return found
 
@@ -81,8 +82,8 @@ class GenerationsTopic:
             raise ConfigurationError(f"{self._source.topic} offset {offset} holds a {type(record).__name__}")
         return record
 
-    def append(self, record: Announcement | Takeover) -> None:
-        """Write a record and wait until all can read it. Raises AmbiguousAppend."""
+    def write_record(self, record: Announcement | Takeover) -> None:
+        """Write a record and wait until it is readable. Raises AmbiguousAppend."""
         writer = self._log.writer()
         try:
             writer.append(self._source, encode(record))
@@ -92,21 +93,21 @@ class GenerationsTopic:
 
 
 class Announcing(NamedTuple):
-    """What the service that writes the log needs before it announces its query, while the one before it answers.
+    """What the service that writes the log needs to announce its query while the previous generation still answers.
 
-    parse: how it reads the inputs of that query; prepare: makes the topics of a generation
+    parse: reads the inputs of that query; prepare: creates the topics of a generation
     """
 
     parse: Parse
     prepare: Callable[[Topics], None] = lambda _: None
 
 
-class Office:
-    """Decides what one service serves: `query` is what it was given, the topic says what was agreed upon.
+class GenerationChooser:
+    """Decides which generation a service serves, from the query that it was given and the topic of generations.
 
-    announcing: of the service that writes the log; the others announce nothing
-    pulse: called while that takes long
-    judged: called with each decision: why another query than the given one is served, or none is; empty where it is it
+    announcing: given to the service that writes the log; the others announce nothing
+    pulse: called repeatedly while announcing takes long
+    judged: called with each decision: why another query than the given one is served, or none; empty if it is served
     awaits_takeover: whether the generation that is served has a successor
     """
 
@@ -133,15 +134,15 @@ class Office:
         self.awaits_takeover = False
 
     def has_news(self) -> bool:
-        """Whether `serving` might have a new answer. Raises LogUnavailable."""
+        """Whether `serving` might return something new. Raises LogUnavailable."""
         return self._topic.has_news()
 
     def serving(self) -> Serving | None:
-        """What to serve now; None while the router has not announced it or claimed the name, or the name is another's.
+        """What to serve now; None until the router has claimed the name and announced the query, or if another owns it.
 
-        The service that writes the log judges its query; the others serve what the topic says, whatever theirs is, so
-        that a changed query restarts none of them. In a release the writer goes on with what is served where its query
-        may not replace that. Elsewhere it raises ConfigurationError then, and where the name is another's.
+        The service that writes the log checks its query. The others serve what the topic says, regardless of their own
+        query, so a changed query restarts none of them. If the writer's query may not replace the served one, a writer
+        in a release goes on with the served one; any other raises ConfigurationError, also if another owns the name.
         """
         found = self._topic.read()
         owner, wanted = self._settings.owner, found.wanted
@@ -149,7 +150,7 @@ class Office:
             is_ours = is_owners(found, owner, "")
             self._judged("" if is_ours else foreign(self._query.name, found, owner))
             return None if wanted is None or not is_ours else self._current(found)
-        adopt = "" if self._has_served else self._settings.adopt  # whoever lost the name doesn't take it back
+        adopt = "" if self._has_served else self._settings.adopt  # a service that lost the name doesn't take it back
         if not is_owners(found, owner, adopt):
             return self._decided(foreign(self._query.name, found, owner), None)
         if wanted is None:
@@ -167,12 +168,12 @@ class Office:
         self._judged(refusal)
         return serving
 
-    def _refusal(self, found: Generations, wanted: Announcement) -> str:
-        """Why this service's query isn't to be served; empty where it is, or will be."""
+    def _refusal(self, found: Generations, wanted: Announcement) -> str:  # P12.5
+        """Why this service's query won't be served; empty if it is served, or will be."""
         if wanted.fingerprint == self._mark:
             self._has_served = True
         elif self._has_served and found.current is not None and found.current.fingerprint == self._mark:
-            return ""  # it finishes its generation, for the one that is wanted
+            return ""  # it finishes its generation, and the wanted one follows
         elif self._has_served or not self._settings.replace:
             return changed(self._query, wanted)
         else:
@@ -180,14 +181,14 @@ class Office:
         return ""
 
     def _claimed(self) -> Serving | None:
-        """Claim the name; of two that claim it at once, the first has it."""
+        """Claim the name; if two services claim it at once, the first gets it."""
         owner, adopt = self._settings.owner, self._settings.adopt
         _log.info("claiming the name", owner=owner, adopts=adopt)
-        self._topic.append(Announcement(CLAIM, 0, "", "", owner=owner, adopts=adopt))
+        self._topic.write_record(Announcement(CLAIM, 0, "", "", owner=owner, adopts=adopt))
         return self.serving()
 
     def _announced_as_next(self, found: Generations, announcing: Announcing) -> Serving | None:
-        """Announce the query, but do first what can be done while the one before it answers."""
+        """Announce the query after the preparations that are possible while the previous generation answers."""
         topics = Serving(self._query, found.next_number).topics(self._settings)
         if self._settings.backfill is Backfill.WINDOW and not self._seen:
             _log.info("looking at the inputs, before the query is announced", inputs=topics.inputs)
@@ -204,11 +205,11 @@ class Office:
         return seen
 
     def _announced(self, found: Generations) -> Serving | None:
-        """Announce the query; of two that are announced at once, the first has the number."""
+        """Announce the query; if two are announced at once, the first gets the number."""
         number, settings = found.next_number, self._settings
         _log.info("announcing a generation", generation=number, backfill=settings.backfill.value)
         inputs = Serving(self._query, number).topics(settings).inputs
-        self._topic.append(
+        self._topic.write_record(
             Announcement(
                 number, self._mark, self._query.text, settings.backfill.value, inputs, settings.owner, settings.adopt
             )
@@ -244,7 +245,7 @@ class Office:
         begun = beginning_after(fresh, takeover, before, query, streams)
 
         def begin(result_position: ResultPosition, parse: Parse) -> Beginning:
-            if result_position > START:  # its frames say where reading of the inputs resumes
+            if result_position > START:  # its frames hold the positions where reading of the inputs resumes
                 return begun
             history = InputHistory(self._log, topics.inputs, parse, self._pulse)
             filled = fill(history, query, begun, current.backfill, self._seen_for(query))
@@ -255,8 +256,8 @@ class Office:
         return begin
 
 
-def goes_on(office: Office, serving: Serving) -> bool:
-    """Whether the same generation is still to be served. Raises as `Office.serving` does."""
+def goes_on(office: GenerationChooser, serving: Serving) -> bool:
+    """Whether the same generation should still be served. Raises what `GenerationChooser.serving` raises."""
     if not office.has_news():
         return True
     now = office.serving()
@@ -264,7 +265,7 @@ def goes_on(office: Office, serving: Serving) -> bool:
 
 
 def check_generation(log: Log[bytes], query: Query, *, replace: bool, owner: str = NO_RELEASE, adopt: str = "") -> None:
-    """Raise ConfigurationError where the query's name is another's, or another query is served and may not be replaced.
+    """Raise ConfigurationError if another owns the query's name, or another query is served and may not be replaced.
 
     replace, owner, adopt: as in `Settings`
     """
@@ -276,7 +277,7 @@ def check_generation(log: Log[bytes], query: Query, *, replace: bool, owner: str
 
 
 def refused(query: Query, found: Generations, *, replace: bool) -> str:
-    """Why a query isn't served, and won't be; empty where it is, or may replace the one that is."""
+    """Why a query won't be served; empty if it is served, or may replace the served one."""
     wanted = found.wanted
     if wanted is None or wanted.fingerprint == fingerprint(query):
         return ""
@@ -284,18 +285,18 @@ def refused(query: Query, found: Generations, *, replace: bool) -> str:
 
 
 def is_owners(found: Generations, owner: str, adopt: str) -> bool:
-    """Whether a query's name belongs to `owner`, or is free, or may be taken over from the owner that it adopts."""
+    """Whether a query's name belongs to `owner`, is free, or may be taken over from its owner, which is `adopt`."""
     return found.owner in ("", owner, adopt)
 
 
 def irreplaceable(query: Query, wanted: Announcement) -> str:
-    """Why a query can't take over from the one that was announced last (P12); empty where it can."""
-    if query.has_table or announced_query(wanted).has_table:
+    """Why a query can't take over from the one that was announced last (P12); empty if it can."""
+    if query.has_table or announced_query(wanted).has_table:  # P17.8
         return (
             f"query {query.name!r} can't be replaced: one of both joins with a table, whose rows come from no window "
             "that could be filled again; give the new query another name"
         )
-    if EmitOn.CLOSE in (query.emit, announced_query(wanted).emit):
+    if EmitOn.CLOSE in (query.answers.emit, announced_query(wanted).answers.emit):  # P16.7
         return (
             f"query {query.name!r} can't be replaced: with EMIT ON CLOSE, before or after, rows that are open would "
             "get no answer from either; give the new query another name, and end this one when its rows are closed"
@@ -304,17 +305,17 @@ def irreplaceable(query: Query, wanted: Announcement) -> str:
 
 
 def inputs_since(before: Query, topics: Topics, input_topics: Mapping[str, str]) -> dict[int, int]:
-    """Today's input, by the input of an earlier query that had its topic; input_topics: of that query, by stream."""
-    earlier = Topics.of(before, 1, input_topics).inputs
+    """The input now, by the input of an earlier query with the same topic; input_topics: that query's, by stream."""
+    earlier = Topics.for_query(before, 1, input_topics).inputs
     return {number: topics.inputs.index(topic) for number, topic in enumerate(earlier) if topic in topics.inputs}
 
 
 def beginning_after(
     fresh: Beginning, takeover: Takeover, before: Query, query: Query, streams: Mapping[int, int]
 ) -> Beginning:
-    """Where a generation of `query` begins that takes over from one of `before`.
+    """The beginning of a generation of `query` that takes over from one of `before`.
 
-    streams: the input of `query` by the input of `before` that had its topic
+    streams: the input of `query`, by the input of `before` with the same topic
     """
     source = {(streams[s], partition): at for (s, partition), at in takeover.source.items() if s in streams}
     sources = {now: then for then, now in streams.items()}
@@ -349,26 +350,26 @@ def _numbered_before(takeover: Takeover, before: Query, source: int | None) -> i
 
 
 def announced_query(announcement: Announcement) -> Query:
-    """The query of a generation. Raises ConfigurationError where this version doesn't understand it.
+    """The query of a generation. Raises ConfigurationError if this version doesn't understand it.
 
-    Earlier versions let rows answer at arrival where the statement doesn't say when: a fingerprint tells that.
+    In earlier versions rows answered on arrival if the statement had no EMIT clause; the fingerprint shows this.
     """
     source = f"generation {announcement.generation} of the query, as its log has it"
     with suppress(ConfigurationError):
-        earlier = parse_query(announcement.text, source, unsaid=EmitOn.ARRIVAL)
+        earlier = parse_query(announcement.text, source, default_emit=EmitOn.ARRIVAL)
         if fingerprint(earlier) == announcement.fingerprint:
             return earlier
     return parse_query(announcement.text, source)
 
 
 def announced_inputs(query: Query, announcement: Announcement, input_topics: Mapping[str, str]) -> Mapping[str, str]:
-    """The topics of an announced query by stream; those of today where its announcement is older than they are."""
+    """The topics of an announced query, by stream; the present topics if the announcement doesn't contain them."""
     names = (stream.name for stream in query.inputs)
     return dict(zip(names, announcement.inputs, strict=False)) if announcement.inputs else input_topics
 
 
 def foreign(name: str, found: Generations, owner: str) -> str:
-    """The message for a user who says a name that is another's."""
+    """The message for a user whose query has a name that another owns."""
     return (
         f"the name {name!r} belongs to {found.owner} on this Kafka, and this is {owner}: give this query "
         f"another name. If {found.owner} is gone for good, take the name over: helm upgrade --install ... --set "
@@ -377,7 +378,7 @@ def foreign(name: str, found: Generations, owner: str) -> str:
 
 
 def changed(query: Query, served: Announcement) -> str:
-    """The message for a user who starts a query of another meaning."""
+    """The message for a user who starts a query with another meaning under the same name."""
     found = differences(announced_query(served), query)
     what = "; ".join(found) or "its meaning differs"
     return (

@@ -1,4 +1,4 @@
-"""Records that were read but not yet taken: one bounded queue per input."""
+"""Records that were read but not yet taken: one bounded queue for each input."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from operator import attrgetter
 
 from spojoin.ports.interfaces import Clock, LogPartition, LogReader, LogRecord
 
-#: an input with this much waiting is not read on until half of it has been taken
+#: reading of an input with this many waiting bytes pauses until half of them were taken
 WAITING_BYTES_MAX = 16 << 20
 WAITING_RECORDS_MAX = 20_000
 POLL_RECORDS_MAX = 4_096
 
 
-class Waiting:
+class WaitingRecords:
     """The waiting records of one input."""
 
     __slots__ = ("bytes", "is_paused", "records")
@@ -26,21 +26,21 @@ class Waiting:
         self.bytes = 0
         self.is_paused = False
 
-    def put(self, records: Sequence[LogRecord[bytes]]) -> None:
+    def add_records(self, records: Sequence[LogRecord[bytes]]) -> None:
         """Add records of this input."""
         self.records.extend(records)
         self.bytes += sum([len(record.value) for record in records])
 
-    def take(self) -> LogRecord[bytes]:
+    def take_oldest(self) -> LogRecord[bytes]:
         """Remove the oldest record."""
         record = self.records.popleft()
         self.bytes -= len(record.value)
         return record
 
-    def take_some(self, records_max: int, bytes_max: int) -> tuple[list[LogRecord[bytes]], int]:
-        """Remove the oldest records, and say how many bytes their values have.
+    def take_records(self, records_max: int, bytes_max: int) -> tuple[list[LogRecord[bytes]], int]:
+        """Remove the oldest records, and return them with the number of bytes of their values.
 
-        They are at most `records_max`, and the first with which they have `bytes_max` or more is the last.
+        There are at most `records_max`, and the record that reaches `bytes_max` is the last.
         """
         ends = list(accumulate([len(record.value) for record in islice(self.records, records_max)]))
         count = min(bisect_left(ends, bytes_max) + 1, len(ends))
@@ -55,31 +55,31 @@ class Waiting:
 
     @property
     def fill(self) -> float:
-        """How full the queue is; 1 and more is full."""
+        """How full the queue is; full from 1 on."""
         return max(self.bytes / WAITING_BYTES_MAX, len(self.records) / WAITING_RECORDS_MAX)
 
 
 class Intake:
     """Queues in front of a machine, filled from one reader.
 
-    A pause makes the client throw away what it fetched ahead. So a full queue is paused only while others are open;
-    when all are full, nothing is read.
+    A pause makes the client discard what it fetched ahead. So the input of a full queue is paused only while others are
+    open; if all are full, nothing is read.
     """
 
     def __init__(self, reader: LogReader[bytes], clock: Clock) -> None:
         self.reader = reader
-        self.waiting: dict[LogPartition, Waiting] = {}
+        self.waiting: dict[LogPartition, WaitingRecords] = {}
         self._clock = clock
 
     def open(self, source: LogPartition, offset: int) -> None:
-        """Read an input from `offset` on; what waited of it is forgotten."""
+        """Read an input from `offset` on; forget its waiting records."""
         self.reader.open(source, offset)
-        self.waiting[source] = Waiting()
+        self.waiting[source] = WaitingRecords()
 
     def fill(self, timeout_s: float, *, even_full: bool = False) -> list[LogRecord[bytes]]:
-        """Read on, waiting up to `timeout_s` for the first record; returns records of inputs not opened here.
+        """Read, waiting up to `timeout_s` for the first record; return records of inputs that weren't opened here.
 
-        even_full: read although every queue is full: somebody waits for such a record
+        even_full: read although every queue is full, since the caller waits for a returned record
         """
         self._balance()
         if not even_full and self.waiting and all(queue.fill >= 1 for queue in self.waiting.values()):
@@ -92,15 +92,15 @@ class Intake:
             if queue is None:
                 others += run
             else:
-                queue.put(list(run))
+                queue.add_records(list(run))
         return others
 
     def is_drained(self, source: LogPartition) -> bool:
-        """Whether everything that `source` held when last looked at has been taken."""
+        """Whether all records up to the last known end of `source` were taken."""
         return not self.waiting[source].records and self.reader.at_end(source)
 
     def has_passed(self, source: LogPartition, offset: int) -> bool:
-        """Whether everything before `offset` has been taken."""
+        """Whether all records before `offset` were taken."""
         records = self.waiting[source].records
         return (records[0].offset if records else self.reader.position(source)) >= offset
 

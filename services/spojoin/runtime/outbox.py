@@ -1,40 +1,35 @@
-"""What a machine emits, on its way into the log."""
+"""What a process appends to the log: in transactions, with one writer for each role that uses them, or directly."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-import pyarrow as pa
-
-from spojoin.ports.interfaces import Clock, LogPartition, LogWriter
+from spojoin.ports.interfaces import Clock, Log, LogPartition, LogWriter
+from spojoin.protocol.access import SHARING
 from spojoin.protocol.machine import Emit, ResultPosition
-from spojoin.protocol.topology import LETTER_SAYS, Topic
-from spojoin.runtime.plain_rows import PLAIN_JSON
+from spojoin.protocol.topology import LETTER_SAYS, Edge, Topic
 from spojoin.runtime.topics import Topics
 from spojoin.telemetry.metrics import Metrics
 from spojoin.wire.codec import encode
 from spojoin.wire.records import DeadLetter, Frame, MessageHeaders, Result
+from spojoin.wire.result_writers import FramesWriter, ResultWriter
 from spojoin.wire.results import (
     OutputMessage,
     ResultProgress,
     matches_of,
     progress,
-    result_messages_json,
-    result_messages_rows,
-    result_to_message,
 )
-from spojoin.wire.row_values import message_keys
 
-#: a batch of emits is settled after this long at the latest, so that readers need not wait for a busy writer
+#: emits are settled after this long at the latest, so that readers needn't wait for a busy writer
 SETTLE_MS_MAX = 2.0
-#: what may wait behind a settlement: records, and bytes of result rows
+#: how much may wait behind a settlement: records, and bytes of result rows
 BEHIND_MAX, BEHIND_BYTES_MAX = 512, 32 << 20
-#: how often somebody who waits for a settlement asks for it
+#: how often a thread that waits for a settlement polls it
 POLL_S = 0.001
-#: longer than the log takes to refuse an append
+#: longer than the log needs to refuse an append
 SETTLE_TIMEOUT_S = 60.0
 
 
@@ -47,33 +42,19 @@ class OutgoingMessage(NamedTuple):
     key: bytes | None = None
 
 
-class RowForm(Protocol):
-    """A form of results with a message for each row."""
-
-    @property
-    def content_type(self) -> bytes:
-        """What its messages' header says."""
-        ...
-
-    def values(self, rows: pa.RecordBatch) -> Sequence[bytes]:
-        """The messages' values. Raises Retryable, and ConfigurationError where the rows can't have this form."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class WriteMode:
     """How a service writes.
 
-    settles: whether somebody waits for emits to be readable: a transaction's commit, or the result position's move
+    settles: whether emits must become readable: for a transaction's commit, or to move the result position
     is_transactional: whether emits are settled in transactions
-    is_json: the form of results; row_form: one of a message a row, in place of the others
-    result_key: the column that gives messages of single rows their key
+    result_writer: writes results in their form
+    result_key: the column whose value is the key of a message with a single row
     """
 
     settles: bool = False
     is_transactional: bool = False
-    is_json: bool = False
-    row_form: RowForm | None = None
+    result_writer: ResultWriter = field(default_factory=FramesWriter)
     result_key: str | None = None
 
 
@@ -81,8 +62,8 @@ class WriteMode:
 class OutputSoFar:
     """What the results topic held at the start.
 
-    last: the furthest progress of this generation: JSON messages up to it are out already
-    matches: of all results that are out
+    last: the furthest progress of this generation: JSON messages up to it are out
+    matches: the number of matches in all results that are out
     """
 
     last: ResultProgress | None = None
@@ -93,9 +74,9 @@ NO_PLACE = (-1, 0)
 
 
 class Outbox:
-    """Appends emits and settles them: makes sure that every reader can read them.
+    """Appends emits and settles them, which means that every reader can then read them.
 
-    While some are being settled, others wait behind them, so that the machine goes on.
+    While some are being settled, others wait behind them, so that the machine can continue.
     """
 
     def __init__(
@@ -113,7 +94,7 @@ class Outbox:
         self._mode = mode
         self._letters_unsettled = False
         self._place_out = NO_PLACE
-        #: matches since the output began: in all results that are readable, and in all that were appended
+        #: matches since the output began: in all readable results, and in all appended results
         self.matches_out = self._matches = 0
         self._unsettled_since_ms: float | None = None
         self._results: list[Result] = []
@@ -127,7 +108,7 @@ class Outbox:
         self.matches_out = self._matches = before.matches
 
     def emit(self, action: Emit) -> None:
-        """Append a record, or queue it behind those that are being settled; waits while a queue is full."""
+        """Append a record, or queue it behind those that are being settled; wait while a queue is full."""
         if self._settling is None:
             self._append(action)
             return
@@ -136,7 +117,7 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits to be appended that the machine should wait as well."""
+        """Whether so many records wait to be appended that the machine should wait as well."""
         return len(self._behind) >= BEHIND_MAX or self._behind_bytes >= BEHIND_BYTES_MAX
 
     @property
@@ -147,7 +128,7 @@ class Outbox:
     def _append(self, action: Emit) -> None:
         topic = action.topic.value
         if isinstance(action.record, Frame) and self._letters_unsettled and not self._mode.is_transactional:
-            # A frame counts the dead letters before it: without a transaction they must be in the log before it is.
+            # A frame counts the dead letters before it: without a transaction, they must be in the log earlier.
             self._writer.flush(SETTLE_TIMEOUT_S)
         self._letters_unsettled = isinstance(action.record, DeadLetter)
         for message in self._messages(action):
@@ -158,23 +139,23 @@ class Outbox:
             self._unsettled_since_ms = self._clock.monotonic_ms()
 
     def is_due(self, *, is_idle: bool) -> bool:
-        """Whether emits wait to be settled and the time for it has come: nothing else to do, or long enough."""
+        """Whether to settle the waiting emits now: the loop is idle, or they have waited long enough."""
         if not self._mode.settles or self._unsettled_since_ms is None or self._settling is not None:
             return False
         return is_idle or self._clock.monotonic_ms() - self._unsettled_since_ms >= SETTLE_MS_MAX
 
     def serve(self) -> None:
-        """Learn of failed appends."""
+        """Check for failed appends."""
         self._writer.serve()
 
     def begin_settling(self) -> None:
-        """Begin to make what was appended readable; `settled` has the news."""
+        """Begin to make the appended records readable; `settled` returns the outcome."""
         self._settling, self._results = self._results, []
         self._unsettled_since_ms = None
         self._writer.begin_flush(SETTLE_TIMEOUT_S)
 
     def settled(self) -> ResultPosition | None:
-        """The result position, if what was being settled is readable now and has moved it."""
+        """The result position, if the settled records are readable now and moved it."""
         if self._settling is None or not self._writer.is_flushed():
             return None
         readable, self._settling = self._settling, None
@@ -185,7 +166,7 @@ class Outbox:
         return found
 
     def settle(self, timeout_s: float = SETTLE_TIMEOUT_S) -> ResultPosition | None:
-        """Wait until all emits are readable; the result position that they moved to, if any."""
+        """Wait until all emits are readable; return the result position if they moved it."""
         found = None
         while self._settling is not None:
             found = self.settled() or found
@@ -220,7 +201,7 @@ class Outbox:
             yield OutgoingMessage(LogPartition(self._topics.name(action.topic), action.partition), encode(record))
 
     def _dead_letter(self, letter: DeadLetter) -> OutgoingMessage:
-        """The row as it came, with its message's headers; the reason and the source are in further ones, as text."""
+        """The row as it came, with its message's headers; more headers hold the reason and the source as text."""
         place = self._topics.inputs[letter.stream], letter.partition, letter.offset, letter.row
         said = zip(LETTER_SAYS, (letter.reason, letter.detail, *place, letter.timestamp_ms), strict=True)
         ours = {name: str(value).encode() for name, value in said if value is not None}
@@ -229,25 +210,12 @@ class Outbox:
 
     def _result(self, result: Result) -> Iterator[OutgoingMessage]:
         target = LogPartition(self._topics.name(Topic.RESULTS), 0)
-        before = self._matches
-        for message in self._in_form(result, before):
+        for message in self._mode.result_writer.messages(result, self._matches, self._mode.result_key):
             if not self._is_out(message):
                 yield OutgoingMessage(target, message.value, tuple(message.headers.items()), message.key)
 
-    def _in_form(self, result: Result, before: int) -> list[OutputMessage]:
-        form = self._row_form(result)
-        if form is None:
-            return result_messages_json(result, before) if self._mode.is_json else [result_to_message(result, before)]
-        rows, key = result.rows, self._mode.result_key
-        values = form.values(rows) if rows.num_rows else ()
-        keys = None if key is None else message_keys(rows.schema.field(key), rows.column(key))
-        return result_messages_rows(result, values, form.content_type, before, keys)
-
-    def _row_form(self, result: Result) -> RowForm | None:
-        return PLAIN_JSON if self._mode.is_json and result.probes is not None else self._mode.row_form
-
     def _is_out(self, message: OutputMessage) -> bool:
-        """Without transactions, some of a result's messages may be in the topic from before a crash."""
+        """Whether a message is in the topic since before a crash, which happens without transactions."""
         if self._place_out == NO_PLACE:
             return False
         at = progress(message.headers)
@@ -266,3 +234,105 @@ class Outbox:
             matches = matches_of(record)
             self._matches += matches
             self._metrics.matches.inc(matches)
+
+
+class Outboxes:
+    """Gives each emit to the outbox of its topic. Each outbox has its own writer.
+
+    ids: transactional ids by topic, for topics that are written in transactions
+    mode: how results are written
+    """
+
+    def __init__(
+        self,
+        log: Log[bytes],
+        edge: Edge,
+        ids: Mapping[Topic, str],
+        place: tuple[Topics, Metrics, Clock],
+        mode: WriteMode,
+    ) -> None:
+        self._log = log
+        self._place = place
+        self._mode = mode
+        self._ids = ids
+        self._sharing = _sharing(edge.writes, ids)
+        self._by_topic: dict[Topic, Outbox] = {}
+        self._outboxes: list[Outbox] = []
+        for sharing in self._sharing:
+            if not self._is_exclusive(sharing):
+                self._open(sharing)
+
+    def _is_exclusive(self, sharing: Sequence[Topic]) -> bool:
+        """Whether only the speaker may have a writer of these topics, which fences other writers."""
+        return Topic.RESULTS in sharing or any(topic in self._ids for topic in sharing)
+
+    def open(self) -> None:
+        """Open the writers that only one instance may have; the previous instance's writers are fenced.
+
+        An instance that lost its seat and took it again continues after everything it has written, since its machine
+        won't emit that again. Raises Fenced if another instance had the writers meanwhile.
+        """
+        for sharing in self._sharing:
+            if self._is_exclusive(sharing):
+                self._open(sharing)
+
+    def _open(self, sharing: Sequence[Topic]) -> None:
+        if (before := self._by_topic.get(sharing[0])) is not None:
+            before.settle()
+            before.close()
+        transactional_id = next((self._ids[topic] for topic in sharing if topic in self._ids), None)
+        settles = transactional_id is not None or Topic.RESULTS in sharing
+        mode = replace(self._mode, settles=settles, is_transactional=transactional_id is not None)
+        self._by_topic |= dict.fromkeys(sharing, Outbox(self._log.writer(transactional_id), *self._place, mode))
+        self._outboxes = list(dict.fromkeys(self._by_topic.values()))
+
+    def go_on_after(self, before: OutputSoFar) -> None:
+        """The results topic holds this already."""
+        if (results := self._by_topic.get(Topic.RESULTS)) is not None:
+            results.go_on_after(before)
+
+    def emit(self, action: Emit) -> None:
+        """Append a record, or queue it behind a settlement."""
+        self._by_topic[action.topic].emit(action)
+
+    def is_full(self) -> bool:
+        """Whether the machine should wait before it emits more."""
+        return any(outbox.is_full for outbox in self._outboxes)
+
+    def is_settling(self) -> bool:
+        """Whether a settlement is under way."""
+        return any(outbox.is_settling for outbox in self._outboxes)
+
+    def serve(self, *, is_idle: bool) -> ResultPosition | None:
+        """Check for failed appends and continue settlements; return the result position if one moved it."""
+        moved = None
+        for outbox in self._outboxes:
+            moved = outbox.settled() or moved
+            if outbox.is_due(is_idle=is_idle):
+                outbox.begin_settling()
+                moved = outbox.settled() or moved
+            outbox.serve()
+        return moved
+
+    def settle(self, timeout_s: float = SETTLE_TIMEOUT_S) -> ResultPosition | None:
+        """Wait until all emits are readable; return the result position if they moved it."""
+        return max((found for outbox in self._outboxes if (found := outbox.settle(timeout_s))), default=None)
+
+    @property
+    def matches_out(self) -> int:
+        """The number of matches in all readable results."""
+        results = self._by_topic.get(Topic.RESULTS)
+        return 0 if results is None else results.matches_out
+
+    def close(self) -> None:
+        """Give up what is not settled."""
+        for outbox in self._outboxes:
+            outbox.close()
+
+
+def _sharing(writes: Sequence[Topic], ids: Mapping[Topic, str]) -> list[list[Topic]]:
+    """The written topics, grouped by writer; topics without transactions, except the results, share one."""
+    own = [group for group in SHARING.values() if Topic.RESULTS in group or any(topic in ids for topic in group)]
+    rest = [topic for topic in writes if not any(topic in group for group in own)]
+    found = [[topic for topic in group if topic in writes] for group in own]
+    return [group for group in (*found, rest) if group]

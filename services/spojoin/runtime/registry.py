@@ -1,32 +1,28 @@
-"""The schema registry that the settings name, and results in forms that need it."""
+"""The schema registry and the form of results that the settings name; the form may need the registry."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
-import pyarrow as pa
 
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
 from spojoin.ports.interfaces import SchemaRegistry
 from spojoin.runtime.settings import Settings
-from spojoin.wire.registered import PREFIX_BYTES, SchemaKind, framed, schema_id_of
-from spojoin.wire.results import REGISTERED_AVRO, REGISTERED_JSON
-from spojoin.wire.row_values import RowWriter, row_writer
+from spojoin.suggest import listed
+from spojoin.wire.registered import PREFIX_BYTES, schema_id_of
+from spojoin.wire.result_forms import RESULT_FORMS
+from spojoin.wire.result_writers import ResultWriter, result_writer
 
 if TYPE_CHECKING:
     from spojoin.ports.confluent_registry import RegistryAddress
 
-_ROW_FORMS = {"avro": SchemaKind.AVRO, "json-schema": SchemaKind.JSON}
-_CONTENT_TYPES = {SchemaKind.AVRO: REGISTERED_AVRO, SchemaKind.JSON: REGISTERED_JSON}
-
 
 def registry_of(settings: Settings) -> SchemaRegistry | None:
-    """The registry, the same for all lives of a service; None where none is named. Raises ConfigurationError."""
+    """The registry, the same for all lives of a service; None if none is named. Raises ConfigurationError."""
     if settings.registry_url is None:
         return None
     try:
@@ -42,55 +38,33 @@ def registry_of(settings: Settings) -> SchemaRegistry | None:
     )
 
 
-def row_form_of(settings: Settings, topic: str) -> RegisteredRows | None:
-    """The form of results in `topic`; None for a form without a registered schema. Raises ConfigurationError."""
-    kind, registry = _ROW_FORMS.get(settings.results_format), registry_of(settings)
-    return None if kind is None or registry is None else RegisteredRows(registry, topic, kind)
+def result_writer_of(settings: Settings, topic: str) -> ResultWriter:
+    """The writer of results into `topic`, in the form that the settings name. Raises ConfigurationError."""
+    registry = registry_of(settings)
+    form = RESULT_FORMS[settings.results_format]
+    return result_writer(form, topic, None if registry is None else registry.register)
 
 
 def check_single_rows(query: Query, results_format: str) -> None:
-    """Raise ConfigurationError where a query wants what only messages of single rows have, and results are frames."""
-    said = "key" if query.result_key is not None else "trace" if query.is_traced else None
-    if said is not None and results_format == "frames":
+    """Raise ConfigurationError if a query needs messages of single rows, which the form of results doesn't have."""
+    said = "key" if query.results.key is not None else "trace" if query.results.is_traced else None
+    if said is not None and not RESULT_FORMS[results_format].has_single_rows:
+        others = [form.name for form in RESULT_FORMS.values() if form.has_single_rows]
         raise ConfigurationError(
-            f"query {query.name}: '{said}' is for messages of single rows, and results_format is frames, many rows a "
-            "message: expected json, avro or json-schema (spojoin up --results json)"
+            f"query {query.name}: '{said}' is for messages of single rows, and results_format is {results_format}, "
+            f"many rows a message: expected {listed(others)} (spojoin up --results json)"
         )
 
 
-class RegisteredRows:
-    """Rows in Confluent's wire format. The subject of their schema is "<topic>-value", as serialisers have it."""
-
-    def __init__(self, registry: SchemaRegistry, topic: str, kind: SchemaKind) -> None:
-        self.content_type = _CONTENT_TYPES[kind]
-        self._registry = registry
-        self._topic = topic
-        self._kind = kind
-        self._columns: pa.Schema | None = None
-        self._writer: RowWriter | None = None
-        self._id = 0
-
-    def values(self, rows: pa.RecordBatch) -> Sequence[bytes]:
-        """The messages' values; registers the schema before the first rows that have it.
-
-        Raises RegistryUnavailable, and ConfigurationError where the registry refuses the schema.
-        """
-        if self._writer is None or self._columns != rows.schema:
-            writer = row_writer(self._kind, self._topic, rows.schema)
-            self._id = self._registry.register(f"{self._topic}-value", writer.schema)
-            self._writer, self._columns = writer, rows.schema
-        return [framed(self._id, data) for data in self._writer.values(rows)]
-
-
 class RegisteredResults:
-    """Results in Avro, read by the schema that stands in the registry."""
+    """Results in Avro, read by their schema in the registry."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._schemas: dict[int, Any] = {}
 
     def row(self, value: bytes) -> dict[str, Any]:
-        """The columns of one row. Raises ConfigurationError where no registry is set, and what it raises."""
+        """The columns of one row. Raises ConfigurationError if no registry is set, and what the registry raises."""
         import fastavro  # noqa: PLC0415  (only this form needs it)
 
         schema_id = schema_id_of(value) or 0

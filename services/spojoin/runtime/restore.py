@@ -1,25 +1,30 @@
 """Begins the next generation of a query where its results end, after topics were lost or on another Kafka (rule P12).
 
-Each frame's last result says how far the inputs were answered then. So results and inputs are enough: the windows are
-filled from the inputs again, no row is left out, and none is answered twice, but for what `Restored.again` counts.
+Each frame's last result records how far the inputs were answered. So results and inputs are enough: the windows are
+filled from the inputs again, no row is left out, and none is answered twice, except those that `Restored.again` counts.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
-from spojoin.ports.interfaces import Log, LogPartition, LogRecord
-from spojoin.ports.reading import records_between
+from spojoin.ports.interfaces import Log, LogPartition, LogRecord, records_between
 from spojoin.protocol.backfill import Backfill
-from spojoin.protocol.generations import Beginning, Generations
-from spojoin.protocol.succession import forgetting, left_by, order_so_far, places
+from spojoin.protocol.generations import (
+    Beginning,
+    Generations,
+    answered_places,
+    forgetting,
+    order_so_far,
+    takeover_behind,
+)
 from spojoin.protocol.topology import FIRST_GENERATION, Topic, topic_name
-from spojoin.query.meaning import fingerprint
-from spojoin.runtime.copies import place_in_copy
+from spojoin.query.fingerprint import fingerprint
 from spojoin.runtime.generations import (
     GenerationsTopic,
     announced_query,
@@ -33,22 +38,23 @@ from spojoin.wire.codec import decode
 from spojoin.wire.records import Announcement, Frame, Takeover
 from spojoin.wire.results import ResultProgress, progress, takeover_of
 
-#: The first look at the end of the results, and the factor by which each further one grows.
+#: How many records the first look at the end of the results reads, and the factor by which each further look grows.
 LOOK_RECORDS, LOOK_GROWTH = 64, 8
-#: How long services that run are given to hand over by themselves: their router first waits for one to fence it.
+#: How long to wait for running services to hand over by themselves: their router first waits for another to fence it.
 HANDOVER_S = ANNOUNCER_MS / 1000 + 10.0
-#: How often the topic of generations is asked whether they did.
+#: How often to look in the topic of generations whether they did.
 POLL_S = 0.2
 _NOTHING_BEFORE = Takeover(FIRST_GENERATION + 1, FIRST_GENERATION, {}, (), {})
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was begun.
+    """The generation that was begun.
 
-    source: where each input is read on, by topic and partition
-    again: answers that may come twice; emptied: inputs that were made anew, of which every row is taken
-    is_by_services: whether services that ran handed over by themselves
+    source: where reading of each input continues, by topic and partition
+    again: how many answers may come twice
+    emptied: inputs that were created anew, of which every row is taken
+    is_by_services: whether running services handed over by themselves
     """
 
     generation: int
@@ -60,7 +66,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class ResultsSoFar:
-    """The end of the results: the last message's progress, and the last takeover; None where there is none."""
+    """The end of the results: the last message's progress, and the last takeover; None if there is none."""
 
     last: ResultProgress | None = None
     takeover: Takeover | None = None
@@ -68,7 +74,7 @@ class ResultsSoFar:
 
 @dataclass(slots=True)
 class Restoration:
-    """Of one query. old: the Kafka that it is moved from; None where it stays."""
+    """The restoration of one query. old: the Kafka from which it is moved; None if it stays."""
 
     log: Log[bytes]
     query: Query
@@ -76,12 +82,12 @@ class Restoration:
     old: Log[bytes] | None = None
 
     def begin(self, *, accepts_again: bool = False) -> Restored:
-        """Begin the next generation. Raises ConfigurationError where it can't be exact and that isn't accepted."""
+        """Begin the next generation. Raises ConfigurationError if it can't be exact and that isn't accepted."""
         query, before = self.query, self.old or self.log
         found, ended = generations_of(before, query), results_so_far(before, query)
         number = max(found.current_number, 0 if ended.last is None else ended.last.generation)
         self._check(found)
-        topics = Topics.of(query, 1, self.input_topics, number)
+        topics = Topics.for_query(query, 1, self.input_topics, number)
         takeover = self._takeover(before, topics, found, ended)
         again = _answers_again(ended, takeover)
         if again and not accepts_again:
@@ -98,7 +104,7 @@ class Restoration:
         return replace(restored, is_by_services=by_services)
 
     def _check(self, found: Generations) -> None:
-        """The query must be the one whose results it goes on from, and one that may be replaced."""
+        """Check that the query is the one whose results are continued, and that it may be replaced."""
         wanted = found.wanted
         if wanted is not None and wanted.fingerprint != fingerprint(self.query):
             raise ConfigurationError(
@@ -109,7 +115,7 @@ class Restoration:
             raise ConfigurationError(refusal)
 
     def _takeover(self, log: Log[bytes], topics: Topics, found: Generations, ended: ResultsSoFar) -> Takeover:
-        """Where the generation ends, by its results; else where it began, or what its log still says."""
+        """Where the generation ends, by its results; without any, where it began, or what its log still shows."""
         last, earlier = ended.last, found.takeover
         answered = 0 if last is None else last.generation
         has_begun = earlier is not None and earlier.generation == answered
@@ -119,23 +125,25 @@ class Restoration:
             return replace(earlier, generation=earlier.generation + 1, from_generation=earlier.generation)
         if last is None:
             first = _first_frame(log, topics)
-            return _NOTHING_BEFORE if first is None else left_by(first, topics.generation, self.query.lateness_us)
+            if first is None:
+                return _NOTHING_BEFORE
+            return takeover_behind(first, topics.generation, self.query.order.lateness_us)
         raise ConfigurationError(
             f"the results of {self.query.name!r} don't say how far its inputs are answered: an earlier version wrote "
             "them, and this one hasn't written any yet; serve the query under another name"
         )
 
     def _merged(self, takeover: Takeover, found: Generations) -> Takeover:
-        """With what only earlier generations had answered, where the topic of generations still says it."""
+        """The takeover with rows that only earlier generations answered, if the topic of generations still has them."""
         begun = Beginning()
         earlier = found.takeover
         if earlier is not None and earlier.generation == takeover.from_generation:
             before = announced_query(found.announced(earlier.from_generation))
-            streams = inputs_since(before, Topics.of(self.query, 1, self.input_topics), self.input_topics)
+            streams = inputs_since(before, Topics.for_query(self.query, 1, self.input_topics), self.input_topics)
             begun = beginning_after(begun, earlier, before, self.query, streams)
         return replace(
             takeover,
-            source=places(takeover.source, begun),
+            source=answered_places(takeover.source, begun),
             checkpoint=order_so_far(takeover.checkpoint, begun),
             counts=tuple(max(n, begun.count(stream)) for stream, n in enumerate(takeover.counts)),
             lateness_us=max(takeover.lateness_us, begun.lateness_us),
@@ -143,7 +151,7 @@ class Restoration:
         )
 
     def _placed(self, before: Log[bytes], topics: Topics, takeover: Takeover) -> tuple[Takeover, tuple[str, ...]]:
-        """The takeover with places of the inputs as they are here, and inputs that were made anew."""
+        """The takeover with places in the inputs as they are here, and the inputs that were created anew."""
         here = {key: LogPartition(topics.inputs[key[0]], key[1]) for key in takeover.source}
         if self.old is not None:
             _check_movable(self.query, takeover)
@@ -159,14 +167,14 @@ class Restoration:
         return replace(takeover, source=source, checkpoint=checkpoint), names
 
     def _announce(self, number: int, ended: ResultsSoFar) -> bool:
-        """Announce the generation, and those of which the topic has lost the announcement; whether services took over.
+        """Announce the generation, and those whose announcements were lost; return whether services took over.
 
-        Services that can go on hand over by themselves, exactly; those that miss records don't.
+        Services that can continue hand over by themselves, exactly; those whose topics have lost records don't.
         """
         topic = GenerationsTopic(self.log, self.query.name)
         self.log.create_topics({topic_name(self.query.name, Topic.GENERATIONS): 1})
         for each in range(topic.read().next_number, number + 1):
-            topic.append(self._announcement(each))
+            topic.write_record(self._announcement(each))
         deadline = time.monotonic() + HANDOVER_S
         while time.monotonic() < deadline:
             if topic.read().current_number >= number:
@@ -179,18 +187,18 @@ class Restoration:
         return False
 
     def _announcement(self, number: int) -> Announcement:
-        """By nobody: whose name it is stays as it was."""
-        inputs = Topics.of(self.query, 1, self.input_topics).inputs
+        """An announcement without an owner, so that the name's owner stays the same."""
+        inputs = Topics.for_query(self.query, 1, self.input_topics).inputs
         return Announcement(number, fingerprint(self.query), self.query.text, Backfill.WINDOW.value, inputs)
 
     def _hand_over(self, takeover: Takeover, number: int) -> None:
         topic = GenerationsTopic(self.log, self.query.name)
         for each in range(topic.read().current_number, number + 1):
-            topic.append(replace(takeover, generation=each + 1, from_generation=each))
+            topic.write_record(replace(takeover, generation=each + 1, from_generation=each))
 
 
 def generations_of(log: Log[bytes], query: Query) -> Generations:
-    """What the topic of generations says; nothing where there is no such topic. Raises LogUnavailable."""
+    """The content of the topic of generations; empty if there is no such topic. Raises LogUnavailable."""
     if not log.partitions(topic_name(query.name, Topic.GENERATIONS)):
         return Generations()
     return GenerationsTopic(log, query.name).read()
@@ -226,7 +234,7 @@ def _rank(at: ResultProgress) -> tuple[int, int, bool, int]:
 
 
 def _first_frame(log: Log[bytes], topics: Topics) -> Frame | None:
-    """The first frame that the log holds, whose results were out; None where it holds its very first one."""
+    """The first frame that the log holds, whose results were out; None if the log still holds its very first one."""
     source = LogPartition(topics.name(Topic.FRAMES), 0)
     if not log.partitions(source.topic):
         raise ConfigurationError(
@@ -242,7 +250,7 @@ def _first_frame(log: Log[bytes], topics: Topics) -> Frame | None:
 
 
 def _answers_again(ended: ResultsSoFar, takeover: Takeover) -> int:
-    """Answers behind the takeover's place that are out."""
+    """How many answers after the takeover's place are out."""
     last = ended.last
     if last is None or last.is_last or takeover.from_generation != last.generation:
         return 0
@@ -250,9 +258,47 @@ def _answers_again(ended: ResultsSoFar, takeover: Takeover) -> int:
 
 
 def _check_movable(query: Query, takeover: Takeover) -> None:
-    """By event time rows behind the inputs' places may be answered, and are known by offsets of the old Kafka."""
+    """Refuse event-time order: rows after the inputs' places may be answered, and only old offsets identify them."""
     if takeover.checkpoint:
         raise ConfigurationError(
             f"query {query.name!r} orders by event time, so that no place of each input divides its answered rows: end "
             "its producers, wait until all is answered, and serve it on the other Kafka under another name"
         )
+
+
+#: How many messages before a place must be the same in the copy.
+ALIKE = 200
+
+#: The parts of a message that a copy keeps.
+Content = tuple[int, bytes | None, bytes]
+
+
+def place_in_copy(old: Log[bytes], new: Log[bytes], source: LogPartition, offset: int) -> int:
+    """The offset in `new` of the message that has `offset` in `old`, found by the messages before it.
+
+    Raises ConfigurationError if the copy doesn't reach that far, or has these messages more than once; LogUnavailable.
+    """
+    first = max(old.bounds(source).earliest, offset - ALIKE)
+    before = deque(map(_kept_content, records_between(old, source, first, offset)), ALIKE)
+    bounds = new.bounds(source)
+    if not before:
+        return bounds.earliest
+    seen: deque[Content] = deque(maxlen=len(before))
+    found = []
+    for record in records_between(new, source, bounds.earliest, bounds.end):
+        seen.append(_kept_content(record))
+        if seen[-1] == before[-1] and seen == before:
+            found.append(record.offset + 1)
+    if len(found) == 1:
+        return found[0]
+    what = f"the copy of {source.topic}, partition {source.partition},"
+    if found:
+        raise ConfigurationError(f"{what} holds the {len(before)} messages before offset {offset:,} {len(found)} times")
+    raise ConfigurationError(
+        f"{what} doesn't hold the {len(before)} messages before offset {offset:,}: wait until all is copied, with "
+        "keys, values and timestamps, and ask again"
+    )
+
+
+def _kept_content(record: LogRecord[bytes]) -> Content:
+    return record.timestamp_ms, record.key, record.value

@@ -1,4 +1,4 @@
-"""How far results are out: from the results topic, which is the truth, and between readings of it from the store."""
+"""How far results are out, from the results topic, which is authoritative, and between readings from the store."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from spojoin.errors import Stop
 from spojoin.ports.interfaces import Clock, Log, LogPartition, LogReader, LogRecord, LogUnavailable
 from spojoin.ports.shared_state import SharedState
-from spojoin.protocol.losses import WAY_OUT
 from spojoin.protocol.machine import START, ResultPosition
+from spojoin.protocol.retention import RESTORE_ADVICE
 from spojoin.protocol.topology import FIRST_GENERATION
 from spojoin.wire.results import ResultProgress, progress
 
-#: the latest records of a results topic that are looked at; some may be transaction markers
+#: how many of the latest records of a results topic are read; some may be transaction markers
 TAIL_RECORDS = 16
-#: when the store has been silent this long, the tail of the results is read
+#: when the store has had nothing new for this long, the tail of the results is read
 SILENCE_MS = 1_000
 
 
 class ResultsEnd:
     """Finds the furthest progress among the last records of the results topic, without waiting for it.
 
-    A record may stand behind one that is further: a sink that was replaced can still write where transactions are
-    off. So the furthest counts, not the last.
+    The last record may not be the furthest: without transactions, a sink that was replaced can still write. So the
+    furthest counts, not the last.
     """
 
     def __init__(
@@ -39,48 +39,50 @@ class ResultsEnd:
 
     @property
     def furthest(self) -> ResultProgress | None:
-        """How far this generation's results have come; None where there are none yet."""
+        """How far this generation's results are out; None if there are none yet."""
         found = self._furthest
         return found if found is not None and found.generation == self._generation else None
 
     @property
     def newest_generation(self) -> int:
-        """The generation of the last results; 0 where there are none."""
+        """The generation of the last results; 0 if there are none."""
         return 0 if self._furthest is None else self._furthest.generation
 
     @property
     def matches(self) -> int:
-        """Matches in all results that are out, whichever generation answered."""
+        """The number of matches in all results that are out, of all generations."""
         return 0 if self._furthest is None else self._furthest.matches
 
     def find(self, timeout_s: float, clock: Clock) -> None:
-        """Look at the tail and wait for it; nothing else may be open in the reader."""
+        """Read the tail and wait for it; nothing else may be open in the reader."""
         deadline_ms = clock.monotonic_ms() + 1000 * timeout_s
-        self.begin()
+        self.begin_reading()
         while self._is_reading:
-            self.take(self._reader.poll(TAIL_RECORDS, 0.05))
+            self.accept_records(self._reader.poll(TAIL_RECORDS, 0.05))
             if clock.monotonic_ms() > deadline_ms:
                 raise LogUnavailable(f"the end of {self._results.topic} was not reached within {timeout_s:.0f} s")
 
     @property
     def is_reading(self) -> bool:
-        """Whether the tail is still to be read."""
+        """Whether the tail isn't read completely yet."""
         return self._is_reading
 
-    def begin(self) -> None:
-        """Look at the tail, if there is anything new."""
+    def begin_reading(self) -> None:
+        """Begin to read the tail, if there is anything new."""
         bounds = self._log.bounds(self._results)
         if self._is_reading or bounds.end == self._seen_end:
             return
         if bounds.end > 0 and bounds.earliest == bounds.end:
-            raise Stop(f"topic {self._results.topic} was emptied, so the position to resume from is lost: {WAY_OUT}")
+            raise Stop(
+                f"topic {self._results.topic} was emptied, so the position to resume from is lost: {RESTORE_ADVICE}"
+            )
         if bounds.end > bounds.earliest:
             self._reader.open(self._results, max(bounds.earliest, bounds.end - self._depth))
             self._is_reading = True
         self._seen_end = bounds.end
 
-    def take(self, records: Sequence[LogRecord[bytes]]) -> None:
-        """Take what was read of the results topic, and stop reading it at the end."""
+    def accept_records(self, records: Sequence[LogRecord[bytes]]) -> None:
+        """Take records of the results topic, and stop reading it at the end."""
         for record in records:
             self._note(progress(dict(record.headers)))
         if self._is_reading and self._is_read():
@@ -89,7 +91,7 @@ class ResultsEnd:
             self._go_deeper()
 
     def _is_read(self) -> bool:
-        """Whether the end that was looked up is reached; while another sink writes on, a reader may see no end."""
+        """Whether the looked-up end is reached; while another sink writes, a reader may never reach a final end."""
         return self._reader.at_end(self._results) or self._reader.position(self._results) >= self._seen_end
 
     def _note(self, found: ResultProgress) -> None:
@@ -97,11 +99,11 @@ class ResultsEnd:
             self._furthest = found
 
     def _go_deeper(self) -> None:
-        """Nothing but markers in the tail: look further back."""
+        """Look further back if the tail contains only markers."""
         if self._furthest is None and self._depth < self._seen_end:
             self._depth *= 8
             self._seen_end = -1
-            self.begin()
+            self.begin_reading()
 
 
 def _rank(at: ResultProgress) -> tuple[int, ResultPosition, tuple[int, int]]:
@@ -109,7 +111,7 @@ def _rank(at: ResultProgress) -> tuple[int, ResultPosition, tuple[int, int]]:
 
 
 def position_of_results(at: ResultProgress | None) -> ResultPosition:
-    """The result position that a record's progress stands for."""
+    """The result position for a record's progress."""
     if at is None:
         return START
     return ResultPosition.behind(at.frame_id, at.position, is_last=at.is_last)
@@ -118,7 +120,7 @@ def position_of_results(at: ResultProgress | None) -> ResultPosition:
 class ResultPositionFollower:
     """Reports moves of the result position.
 
-    Asks the store every `interval_ms`, and the results topic where the store has had nothing new for a second.
+    Reads the store every `interval_ms`, and the results topic if the store has had nothing new for a second.
     """
 
     def __init__(self, tail: ResultsEnd, shared: SharedState, clock: Clock, interval_ms: float) -> None:
@@ -128,7 +130,7 @@ class ResultPositionFollower:
         self._clock = clock
         self._interval_ms = interval_ms
         self._moved_ms = clock.monotonic_ms()
-        # Asked at once: what this service reports must not take the place of what the store alone knows.
+        # Read the store at once, before this service's reports overwrite a position that only the store has.
         self._asked_ms = self._moved_ms - interval_ms
 
     def poll(self) -> ResultPosition | None:
@@ -140,11 +142,11 @@ class ResultPositionFollower:
             candidates.append(self._shared.result_position() or START)
         if now_ms - self._moved_ms >= SILENCE_MS:
             self._moved_ms = now_ms
-            self._tail.begin()
+            self._tail.begin_reading()
         return self.move(max(candidates))
 
     def move(self, result_position: ResultPosition) -> ResultPosition | None:
-        """Note a result position; returns it if it is new, else None."""
+        """Note a result position; return it if it is new, otherwise None."""
         if result_position <= self.latest:
             return None
         self.latest = result_position

@@ -1,13 +1,19 @@
-"""Settings of a service: one frozen object, read once at start from the environment and a file."""
+"""Settings of a service: one frozen object, read once at start from the environment and a file.
+
+Every variable whose name begins with SPOJOIN_ must be known, since a misspelt one would otherwise go unnoticed.
+"""
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -24,21 +30,31 @@ from spojoin.protocol.packing import APART, parse_packing
 from spojoin.protocol.services import FIRST_INSTANCE, instance_name
 from spojoin.protocol.topic_config import TopicConfigs, topic_configs
 from spojoin.protocol.topology import Role
-from spojoin.runtime.environment import PREFIX, advice, check_environment
+from spojoin.suggest import listed
+from spojoin.wire.result_forms import RESULT_FORMS
 
-ENV_PREFIX = PREFIX
+#: The prefix of the settings' variables.
+ENV_PREFIX = "SPOJOIN_"
 
-#: how a settings file is read, by its ending
+#: how a settings file is read, by its extension
 _FILE_KINDS = {".yaml": "yaml_file", ".yml": "yaml_file", ".toml": "toml_file", ".env": "env_file"}
 
-
-#: To whom the names of queries belong that no release runs: `spojoin up`, Compose, or services by hand.
+#: The owner of queries that no release runs, but `spojoin up`, Compose, or services started by hand.
 NO_RELEASE = "spojoin-up"
 
-#: Settings whose values may hold passwords, and are never printed.
+#: Settings whose values may contain passwords, and are never printed.
 _SECRET = ("kafka", "kafka_password", "redis_url", "redis_password", "registry_url", "registry_password")
+
+
+def _known_form(name: str) -> str:
+    if name not in RESULT_FORMS:
+        expected = listed(f"'{each}'" for each in RESULT_FORMS)
+        raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
+    return name
+
+
 #: How results are written: see `wire/README.md`.
-ResultsFormat = Literal["frames", "json", "avro", "json-schema"]
+ResultsFormat = Annotated[str, AfterValidator(_known_form), WithJsonSchema({"type": "string", "enum": [*RESULT_FORMS]})]
 
 
 class Settings(BaseSettings):
@@ -46,55 +62,55 @@ class Settings(BaseSettings):
 
     query_file: the query, a YAML file
     joiner: which mutable joiner this is, from 0
-    joiners: their number: joiner i of n evaluates predicates i, i + n, ...; default as many as predicates
+    joiners: how many there are: joiner i of n evaluates predicates i, i + n, ...; default: as many as predicates
     worker: which PO-Join worker this is, from 0
     workers: the worker count of new frames, until the controller requests another
     workers_max: the largest worker count; default: workers
     packing: which roles share a process: apart, together, or groups such as `router+sink`; the same for all services
-    standbys: whether each service has another instance, which takes its place when it is silent
+    standbys: whether each service has a second instance, which takes its place if it is silent
     instance: which of a service's instances this is: a name such as a or b
-    patience_ms: how long the instance that speaks may be silent before another takes its place
+    patience_ms: how long the speaker may be silent before another instance takes its place
     workers_inside: how many of the first workers run in the process that PO-Join shares with other roles, if it does
-    threads: how many share the work of frames in a process of several roles; default one for each of its cores
+    threads: how many threads share the work of frames in a process of several roles; default: one for each core
     bootstrap_servers: Kafka
-    kafka: further client properties as librdkafka names them (security, mostly)
-    kafka_username: who this service is for Kafka; with OAUTHBEARER its client's id
-    kafka_password, kafka_password_file: its password (its client's secret), or a file that holds nothing else
-    redis_url: the store; without it services find the result position in the results topic alone
-    redis_username, redis_password, redis_password_file: who this service is for the store, where the URL doesn't say
+    kafka: further client properties by librdkafka's names (mostly for security)
+    kafka_username: this service's user in Kafka; with OAUTHBEARER the id of its client
+    kafka_password, kafka_password_file: its password (its client's secret), or a file with only the password
+    redis_url: the store; without it services read the result position only from the results topic
+    redis_username, redis_password, redis_password_file: this service's user in the store, if the URL names none
     registry_url: the schema registry, for inputs and results with registered schemas; several with commas between them
-    registry_username, registry_password, registry_password_file: who this service is for the registry
-    registry_ca: a file of certificates that the registry's own is checked against; default the usual authorities
-    secrets_folders: folders of mounted secrets; a service ends when one changes, to be started again with what is new
-    input_topics: the topic of a stream, where it isn't `in.<stream>`
-    owner: the release that runs the services, and to whom the query's name belongs; services of a release go on with
-        the query that is served where theirs is refused, all others end
-    adopt: the owner that the query's name is taken over from, where that one is gone for good
-    replace: whether a query of another meaning replaces the one that is served under its name
+    registry_username, registry_password, registry_password_file: this service's user in the registry
+    registry_ca: a file of certificates by which the registry's own is checked; default: the usual authorities
+    secrets_folders: folders of mounted secrets; a service ends when one changes, and restarts with the new ones
+    input_topics: the topic of a stream, if it isn't `in.<stream>`
+    owner: the release that runs the services and owns the query's name; if a service's query is refused, a service of
+        a release goes on with the served query, any other ends
+    adopt: the owner from whom the query's name is taken over, if that owner is gone for good
+    replace: whether a query with another meaning replaces the one that is served under its name
     backfill: how far back such a query reads its inputs again: window, none or earliest
     transactions: whether the sink writes in Kafka transactions
-    router_transactions: whether the router does, too: results don't need it, and come later for it
+    router_transactions: whether the router does as well; results don't need this, and are later with it
     compression: of the records that services write
     results_format: one Arrow message a frame, one JSON message a probe, or one message a row with a registered schema
-    topics: the configuration of topics that spojoin makes, by their kind (all, internal, results, dlq, inputs, tables),
-        in Kafka's own names; `replication.factor` among them
-    results_bytes_max: how much of results and dead letters is kept, where `topics` doesn't say
+    topics: the configuration of topics that spojoin creates, by kind (all, internal, results, dlq, inputs, tables) and
+        Kafka's own names, including `replication.factor`
+    results_bytes_max: how many bytes of results and dead letters are kept, unless `topics` says
     frame_tuples, linger_ms: a frame is closed at this size, or this long after its first tuple
     batch_tuples, batch_frames: a batch is sealed at this size, or this many frames after its first
-    handover_frames: a batch is immutable from this many frames after its seal; default 2, and 1 where it is made and
+    handover_frames: a batch is immutable from this many frames after its seal; default: 2, or 1 if it is made and
         searched in the router's process
-    credits_frames: frames that may be under way before their results are out
-    drain_ms: how long a PO-Join worker that is asked to end continues while frames wait for it
+    credits_frames: how many frames may be under way before their results are out
+    drain_ms: how long a PO-Join worker that should end continues while frames wait for it
     stall_ms_max: a loop that has not completed a turn for this long is unhealthy
-    statefulset, namespace: the workers' StatefulSet, for the controller; by default in its own namespace
+    statefulset, namespace: the workers' StatefulSet, for the controller; default: in its own namespace
     autoscale: whether the controller sets the number of workers itself, by the load that they report to the store
-    scale_once: the number of workers that the controller sets once; another one, once more
-    scale_min, scale_max: the limits of that number; default up to workers_max
+    scale_once: the number of workers that the controller sets once; a new value is again set once
+    scale_min, scale_max: the limits of that number; default: up to workers_max
     scale_cpu_high, scale_lag_high: a worker is busy if it uses this many cores, or is this many records behind
-    scale_cpu_low: one worker less is enough if each of the others would use no more cores than this
-    scale_up_after_s, scale_down_after_s: how long a worker must be busy, or one less be enough
-    scale_wait_s_max: how long new workers may take to be ready, and frames to be answered before workers go
-    metrics_host, metrics_port: where /metrics, /healthz and /readyz are served; port 0 takes any free one
+    scale_cpu_low: one worker fewer is enough if each of the others would use no more cores than this
+    scale_up_after_s, scale_down_after_s: how long a worker must be busy, or one worker fewer be enough
+    scale_wait_s_max: how long to wait for new workers to be ready, and for frames to be answered before workers go
+    metrics_host, metrics_port: where /metrics, /healthz and /readyz are served; port 0 takes any free port
     log_level: debug, info, warning or error
     """
 
@@ -168,7 +184,7 @@ class Settings(BaseSettings):
         for name in sorted(owned & self.kafka.keys()):
             raise ValueError(f"kafka: {name} is set by the service itself; remove it")
         if self.redis_url is not None and not self.redis_url.startswith(("redis://", "rediss://", "unix://")):
-            # The URL itself is not shown: it may hold a password.
+            # Don't show the URL, which may contain a password.
             raise ValueError("redis_url doesn't begin with redis://, rediss:// or unix://")
         if "workers" in self.model_fields_set and self.workers_max < self.workers:
             raise ValueError(f"workers_max is {self.workers_max}; expected at least workers, which is {self.workers}")
@@ -188,12 +204,12 @@ class Settings(BaseSettings):
         return self
 
     def named(self, service: str) -> str:
-        """How this instance of a service is called in reports."""
+        """The name of this instance of a service in reports."""
         return instance_name(service, self.instance)
 
     @property
     def is_release(self) -> bool:
-        """Whether services of a release run, which are to go on whatever query they are given."""
+        """Whether the services belong to a release: then they should go on regardless of the query they are given."""
         return self.owner != NO_RELEASE
 
     @property
@@ -207,9 +223,9 @@ class Settings(BaseSettings):
         return min(self.workers_inside, self.workers_max) if is_shared else 0
 
     def kafka_properties(self) -> Properties:
-        """The properties of every Kafka client besides the brokers, passwords included.
+        """The properties of every Kafka client except the brokers, including passwords.
 
-        Raises ConfigurationError where librdkafka doesn't take them.
+        Raises ConfigurationError if librdkafka doesn't accept them.
         """
         password = secret("kafka_password", self.kafka_password, self.kafka_password_file)
         properties = with_login(self.kafka, self.kafka_username, password)
@@ -217,28 +233,28 @@ class Settings(BaseSettings):
         return properties
 
     def check_kafka_names(self) -> None:
-        """As `kafka_properties` raises, where neither the password nor files are at hand."""
+        """Raise what `kafka_properties` raises, without needing the password or files."""
         _check_properties(self.kafka, opens_files=False)
 
     def store_url(self) -> str | None:
-        """The store with user and password, for its client alone. Raises ConfigurationError."""
+        """The store's URL with user and password, only for its client. Raises ConfigurationError."""
         if self.redis_url is None:
             return None
         password = secret("redis_password", self.redis_password, self.redis_password_file)
         return with_user(self.redis_url, self.redis_username, password)
 
     def registry_login(self) -> str | None:
-        """The schema registry's password, for its client alone. Raises ConfigurationError."""
+        """The schema registry's password, only for its client. Raises ConfigurationError."""
         return secret("registry_password", self.registry_password, self.registry_password_file)
 
     def _check_registry(self) -> None:
-        """A URL isn't shown: it may hold a password."""
+        """Check the registry's settings without showing a URL, which may contain a password."""
         for url in (self.registry_url or "").split(",") if self.registry_url is not None else ():
             if not url.strip().startswith(("http://", "https://")):
                 raise ValueError("registry_url doesn't begin with http:// or https://")
             if "@" in url:
                 raise ValueError("registry_url holds a user or a password: set registry_username, registry_password")
-        if self.registry_url is None and self.results_format in ("avro", "json-schema"):
+        if self.registry_url is None and RESULT_FORMS[self.results_format].needs_registry:
             raise ValueError(f"results_format {self.results_format} needs registry_url, where its schema is registered")
 
     def _check_scale(self) -> None:
@@ -263,13 +279,13 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments win over the environment, the environment over a file."""
+        """Arguments override the environment, which overrides a file."""
         files = (YamlConfigSettingsSource(settings_cls), TomlConfigSettingsSource(settings_cls))
         return (init_settings, env_settings, dotenv_settings, *files)
 
 
 def _check_properties(properties: Properties, *, opens_files: bool = True) -> None:
-    from spojoin.ports.kafka_properties import check_properties  # noqa: PLC0415  (files are read without Kafka's client)
+    from spojoin.ports.kafka_client import check_properties  # noqa: PLC0415  (files are read without Kafka's client)
 
     check_properties(properties, opens_files=opens_files)
 
@@ -277,8 +293,8 @@ def _check_properties(properties: Properties, *, opens_files: bool = True) -> No
 def load_settings(file: Path | None = None, **overrides: object) -> Settings:
     """The settings from `overrides`, the environment and a .yaml, .toml or .env file, in this order of precedence.
 
-    `file` defaults to SPOJOIN_SETTINGS. Raises ConfigurationError that names the first
-    wrong, missing or unknown setting.
+    `file` defaults to SPOJOIN_SETTINGS. Raises ConfigurationError that names the first wrong, missing or unknown
+    setting.
     """
     check_environment(os.environ, Settings.model_fields)
     named = os.environ.get("SPOJOIN_SETTINGS")
@@ -317,7 +333,48 @@ def _sentence(error: ValidationError, path: Path | None) -> str:
 
 
 def _no_json(error: SettingsError) -> str:
-    """The value stays out of the sentence: it may hold a password."""
+    """The message for a setting that isn't JSON, without its value, which may contain a password."""
     named = re.search(r'field "(\w+)"', str(error))
     name = named[1] if named else "a setting"
     return f'setting {name} can\'t be read: expected a JSON object, such as {{"name": "value"}}'
+
+
+#: Variables that are read outside the settings, often together with them.
+OTHERS = {
+    "SPOJOIN_SETTINGS": "a settings file",
+    "SPOJOIN_PAGE_HOST": "where the page is served",
+    "SPOJOIN_PAGE_PORT": "where the page is served",
+    "SPOJOIN_PAGE_PATH": "where a proxy shows the page",
+    "SPOJOIN_KERNELS": "compiled kernels of an image",
+    "SPOJOIN_CACHE_FOLDER": "where jars are kept",
+    "SPOJOIN_MAVEN_URL": "where jars come from",
+    "SPOJOIN_BROKER_HOST": "the development broker's name",
+    "SPOJOIN_DATA_FOLDER": "the development servers' data",
+}
+#: The prefix of the cluster tests' variables.
+_TEST_PREFIX = "SPOJOIN_TEST_"
+#: Kubernetes sets such variables for Services; in a release named spojoin, SPOJOIN_KAFKA_SERVICE_HOST and so on.
+_SERVICE_LINK = re.compile(r"SPOJOIN_\w+?_(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)")
+_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
+
+
+def check_environment(environment: Mapping[str, str], settings: Collection[str]) -> None:
+    """Raise ConfigurationError for the first variable that is neither one of `settings` nor read elsewhere."""
+    known = [f"{ENV_PREFIX}{name.upper()}" for name in settings] + [*OTHERS]
+    for name, value in sorted(environment.items()):
+        if name.upper().startswith(ENV_PREFIX) and name.upper() not in known and not _is_foreign(name, value):
+            raise ConfigurationError(f"{name} is no setting: {advice(name.upper(), known)}")
+
+
+def advice(name: str, known: Collection[str]) -> str:
+    """The advice for a name that isn't among the known ones."""
+    names = {each.removeprefix(ENV_PREFIX): each for each in known}  # the prefix would make all names similar
+    close = difflib.get_close_matches(name.removeprefix(ENV_PREFIX), names, 1)
+    return (
+        f"did you mean {names[close[0]]}? Correct its name or remove it" if close else "remove it or correct its name"
+    )
+
+
+def _is_foreign(name: str, value: str) -> bool:
+    is_address = name.endswith("_PORT") and bool(_SERVICE_ADDRESS.match(value))
+    return name.startswith(_TEST_PREFIX) or is_address or bool(_SERVICE_LINK.fullmatch(name))

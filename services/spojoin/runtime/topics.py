@@ -24,9 +24,9 @@ from spojoin.protocol.topology import (
 class Topics:
     """Names and sizes of a query's topics; `inputs` names the users' topic of each input, in order.
 
-    streams: of the query; None where each has an input of its own
-    fed: those of the inputs that producers write; the others are results of queries
-    table: the compacted topic of a query's table, the last of the inputs; None where it has none
+    streams: how many the query has; None if each has its own input
+    fed: the inputs that producers write; the others are results of queries
+    table: the compacted topic of a query's table, the last of the inputs; None if it has none
     """
 
     query: str
@@ -39,10 +39,10 @@ class Topics:
     table: str | None = None
 
     @classmethod
-    def of(
+    def for_query(
         cls, query: Query, workers_max: int, input_topics: Mapping[str, str], generation: int = FIRST_GENERATION
     ) -> Topics:
-        """Those of a generation of `query`; `input_topics` overrides names by stream."""
+        """The topics of a generation of `query`; `input_topics` overrides names by stream."""
         read = [stream for stream in query.inputs if stream.table is None or stream.table.topic is not None]
         inputs = tuple(input_topics.get(stream.name, source_topic(stream)) for stream in read)
         is_fed = [stream.query is None and stream.table is None for stream in read]
@@ -52,7 +52,7 @@ class Topics:
 
     @property
     def flowing(self) -> tuple[str, ...]:
-        """The inputs whose rows flow; a table's topic is read apart from them."""
+        """The inputs whose rows flow; a table's topic is read separately."""
         return self.inputs if self.table is None else self.inputs[:-1]
 
     def name(self, topic: Topic) -> str:
@@ -66,20 +66,20 @@ class Topics:
         return [LogPartition(self.name(topic), partition) for partition in range(count)]
 
     def dead_letters(self, number: int) -> LogPartition:
-        """Where poisoned messages of an input go."""
+        """The partition for dead letters of an input."""
         return LogPartition(dead_letter_topic(self.inputs[number]), 0)
 
-    def own(self) -> list[str]:
+    def names_of_generation(self) -> list[str]:
         """The topics that no other generation has."""
         return [self.name(topic) for topic in Topic if topic not in SHARED]
 
     def trimmed(self, among: Collection[Topic] = tuple(Topic)) -> dict[str, int]:
-        """Partition counts of the internal topics that the protocol trims, of the plan and of the generations."""
+        """Partition counts of all internal topics that aren't for users."""
         names = [topic for topic in Topic if topic in among and topic not in (Topic.INPUT, *KEPT)]
         return {self.name(topic): len(self.inputs_of(topic)) for topic in names}
 
     def kept(self, among: Collection[Topic] = tuple(Topic)) -> dict[str, int]:
-        """Partition counts of the topics for people: results, and the dead letters of each input."""
+        """Partition counts of the topics for users: results, and each input's dead letters."""
         found = {self.name(Topic.RESULTS): 1} if Topic.RESULTS in among else {}
         streams = range(len(self.inputs)) if Topic.DEAD in among else ()
         return found | {self.dead_letters(stream).topic: 1 for stream in streams}
@@ -88,14 +88,14 @@ class Topics:
 def create_kept(
     log: Log[bytes], topics: Topics, configs: TopicConfigs, among: Collection[Topic] = tuple(Topic)
 ) -> None:
-    """Make the topics for people, each as its kind is kept."""
+    """Create the topics for users, with the configuration of their kinds."""
     for topic in KEPT:
         if topic in among:
-            log.create_topics(topics.kept((topic,)), configs.of(kind_of(topic)))
+            log.create_topics(topics.kept((topic,)), configs.for_kind(kind_of(topic)))
 
 
 def create_inputs(log: Log[bytes], topics: Topics, partitions: int, configs: TopicConfigs) -> None:
-    """Make the topics that producers write, and that of a table."""
-    log.create_topics(dict.fromkeys(topics.fed, partitions), configs.of(TopicKind.INPUTS))
+    """Create the topics that producers write, and a table's topic."""
+    log.create_topics(dict.fromkeys(topics.fed, partitions), configs.for_kind(TopicKind.INPUTS))
     if topics.table is not None:
-        log.create_topics({topics.table: 1}, configs.of(TopicKind.TABLES))
+        log.create_topics({topics.table: 1}, configs.for_kind(TopicKind.TABLES))

@@ -1,10 +1,10 @@
 """Spark: statements over a history, and the results of served queries. Needs `pip install 'spojoin[spark]'`.
 
-`sql` and `join` answer over DataFrames, exactly, on as many executors as there are. A row's answer depends on the rows
-of its windows alone. So a task takes a share of the rows in their order, with those before it that windows reach and,
-for answers on close, those behind it; joins them as `spojoin run` does; and gives the answers of its share.
+`sql` and `join` give exact answers over DataFrames, on as many executors as there are. A row's answer depends only on
+the rows in its windows. So a task takes a share of the ordered rows, with the rows before it that windows reach and,
+for answers on close, those after it. It joins them as `spojoin run` does, and gives the answers of its share.
 
-`register` gives a session the data source `spojoin`, by which results of services are tables and streams.
+`register` gives a session the data source `spojoin`, with which results of services are tables and streams.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def register(spark: SparkSession) -> None:
         )
         results.writeStream.option("checkpointLocation", "checkpoint").start("trades")
 
-    Raises ConfigurationError where packages are missing.
+    Raises ConfigurationError if packages are missing.
     """
     try:
         from spojoin.spark.source import ResultsSource  # noqa: PLC0415  (joins need nothing of Kafka)

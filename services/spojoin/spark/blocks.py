@@ -1,4 +1,4 @@
-"""What the blocks of a history hold, as far as dividing it needs to know.
+"""The counts of a history's blocks, from which it is divided into shares.
 
 A history is a sequence of blocks of rows, in the order in which a stream would number them.
 """
@@ -9,21 +9,22 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
+from spojoin.arrays import I64
+from spojoin.windows import Window
+
 #: An event time that no row has.
 NO_TIME = 2**63 - 1
 
 
-@dataclass(frozen=True)  # without slots: it keeps its sums
+@dataclass(frozen=True)  # without slots, since it caches its sums
 class HistoryBlocks:
-    """What n blocks hold, in their order.
+    """The counts of n blocks, in order.
 
     rows: int64 (n, inputs), rows of each input; members: int64 (n, streams), rows that each stream takes
     numbered: int64 (n,), rows that take a number; size: int64 (n,), bytes of a block's rows
-    first_us, last_us: int64 (n,), the least and the greatest event time, ascending; zeros where none is read
-    own: how many of the numbered rows answer: the first so many
+    first_us, last_us: int64 (n,), the least and the greatest event time, ascending; zeros if none is read
+    own: how many of the numbered rows, from the first on, are answered
     """
 
     rows: I64
@@ -39,7 +40,7 @@ class HistoryBlocks:
 
     @cached_property
     def answering(self) -> int:
-        """The blocks with rows that answer: the first so many."""
+        """How many blocks, from the first on, have rows that are answered."""
         return int(np.searchsorted(self.numbered_before[:-1], self.own, "left"))
 
     @cached_property
@@ -51,6 +52,13 @@ class HistoryBlocks:
     def members_before(self) -> I64:
         """int64 (n + 1, streams): rows of each stream before each block, and before the end."""
         return _before(self.members)
+
+    def bounds(self, stream: int, window: Window) -> tuple[I64, I64]:
+        """The first and last position of each block, in the unit in which a window over a stream is measured."""
+        if window.needs_time:
+            return self.first_us, self.last_us
+        before = self.members_before[:, stream]
+        return before[:-1], before[1:] - 1
 
     @cached_property
     def numbered_before(self) -> I64:

@@ -1,49 +1,118 @@
-"""Gathers rows into blocks, in each of Spark's partitions: their bytes, what they hold, and whether they are in order.
-
-A block travels through Spark as one row, so that what follows costs nothing a row of the history.
-"""
+"""Gathers rows into blocks in each of Spark's partitions: their bytes, their counts, and whether they are in order."""
 
 from __future__ import annotations
 
 import dataclasses
 import pickle
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession, functions
 
+from spojoin.arrays import Flags
+from spojoin.columns.extract import Extracted, Extractor
 from spojoin.embedded.inputs import with_key_type
 from spojoin.model import Query, Stream
-from spojoin.spark.counting import BlockCount, RowCounter
-from spojoin.spark.python_worker import settle
-from spojoin.spark.task import BlockRows
+from spojoin.spark.blocks import NO_TIME, HistoryBlocks
+from spojoin.spark.task import BlockRows, freeze_imports
 from spojoin.spark.until import Until
 
-#: Columns that every block has: where it was gathered, what it holds, its first and last key; or what is wrong.
+#: The columns of every block: where it was gathered, its counts, its first and last key; or what is wrong with it.
 FIELDS = "partition int, block long, counted binary, size long, keys binary, fault string"
+_counted: Any = pc
+_TYPES = (pa.int32(), pa.int64(), pa.binary(), pa.int64(), pa.binary(), pa.string())
+
+#: The column with the number of a row's input, if there are two inputs.
+INPUT = "input"
+
+
+@dataclass(slots=True)
+class BlockCount:
+    """The counts of one block, as `HistoryBlocks` holds them for many.
+
+    own: the number of rows before `until` among those with a number; refused: rows that can't take part, by reason
+    """
+
+    rows: list[int]
+    members: list[int]
+    numbered: int = 0
+    own: int = 0
+    first_us: int = NO_TIME
+    last_us: int = -NO_TIME
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+class RowCounter:
+    """Counts the blocks of one query's history; until: the place before which rows are answered."""
+
+    def __init__(self, query: Query, until: Until | None = None) -> None:
+        self._query = query
+        self._until = until
+        self._extractors = [Extractor(stream, query.needs_time, n) for n, stream in enumerate(query.inputs)]
+
+    def count(self, block: BlockRows, key: pa.Array | None = None) -> BlockCount:
+        """The counts of a block; key: the order column of its rows (n,), by which `until` may divide them."""
+        ahead = None if self._until is None or key is None else self._until.rows_before(key)
+        found = BlockCount([0] * len(self._query.inputs), [0] * len(self._query.streams))
+        for number, rows in enumerate(block):
+            if rows is not None:
+                found.rows[number] = rows.num_rows
+                self._add(found, number, self._extractors[number](rows), ahead)
+        return found
+
+    def _add(self, count: BlockCount, number: int, rows: Extracted, ahead: int | None) -> None:
+        count.refused.update(each.reason for each in rows.refused)
+        members = rows.members
+        for stream, source in enumerate(self._query.fed_by):
+            if source == number:
+                count.members[stream] += (
+                    len(rows.kept) if members is None else int(np.count_nonzero(members >> stream & 1))
+                )
+        is_numbered = np.ones(len(rows.kept), np.bool_) if members is None else members != 0
+        count.numbered += int(np.count_nonzero(is_numbered))
+        answers = is_numbered if self._until is None else is_numbered & self._until.before(rows, ahead)
+        count.own += int(np.count_nonzero(answers))
+        if rows.times_us is not None and len(rows.kept):
+            count.first_us = min(count.first_us, int(rows.times_us.min()))
+            count.last_us = max(count.last_us, int(rows.times_us.max()))
+
+
+def blocks_of(counts: Sequence[BlockCount], sizes: Sequence[int], query: Query) -> HistoryBlocks:
+    """The counts of all blocks, in order; sizes: the bytes of each block."""
+    times = np.array([(each.first_us, each.last_us) for each in counts], np.int64).reshape(-1, 2)
+    return HistoryBlocks(
+        np.array([each.rows for each in counts], np.int64).reshape(-1, len(query.inputs)),
+        np.array([each.members for each in counts], np.int64).reshape(-1, len(query.streams)),
+        np.array([each.numbered for each in counts], np.int64),
+        np.array(sizes, np.int64),
+        # A block without any time gets its times from its neighbours.
+        np.minimum.accumulate(times[::-1, 0])[::-1],
+        np.maximum.accumulate(times[:, 1]),
+        sum(each.own for each in counts),
+    )
+
+
 UNORDERED, NULL, TWICE = "unordered", "null", "twice"
 
-#: Breaks of the order in a partition that are taken as ends of files, and the rows for each further one.
+#: How often the order may begin anew in a partition, as at ends of files; once more for each so many rows.
 BREAKS, ROWS_A_BREAK = 64, 100_000
-
-_counted: Any = pc
-Flags = NDArray[np.bool_]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BlockGatherer:
     """Turns the rows of a partition into blocks.
 
-    columns: of each input, by the name in it the name of the column here; keys: the columns that order rows
-    key_types: of inputs whose rows have a key
-    is_sorted: whether Spark has put the rows in order; is_sequence: whether no two rows may have one key
-    until: the place in the order before which rows answer; None for all
+    columns: for each input, its columns' names in the DataFrame by their own names; keys: the columns that order rows
+    key_types: the key types of inputs whose rows have a key
+    is_sorted: whether Spark has sorted the rows; is_sequence: whether the keys of rows must differ
+    until: the place in the order before which rows are answered; None for all rows
     """
 
     query: Query
@@ -57,12 +126,12 @@ class BlockGatherer:
 
     @property
     def schema(self) -> str:
-        """The columns of blocks, in Spark's words."""
+        """The columns of blocks as a Spark schema."""
         return ", ".join([FIELDS, *(f"{data_of(number)} binary" for number in range(len(self.columns)))])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The blocks of a partition, each as a batch of one row; where something is wrong that alone, and the end."""
-        settle()
+        """The blocks of a partition, each as a batch of one row; at the first fault, only a row with the fault."""
+        freeze_imports()
         context = TaskContext.get()
         partition, number = 0 if context is None else context.partitionId(), 0
         counter, order = RowCounter(self.query, self.until), _BlockOrder(self)
@@ -97,16 +166,16 @@ class BlockGatherer:
     def _of_input(self, number: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = self.columns[number]
         batch = pa.RecordBatch.from_arrays([rows.column(here) for here in columns.values()], names=list(columns))
-        return keyed(batch, self.query.inputs[number], self.key_types.get(number))
+        return with_key(batch, self.query.inputs[number], self.key_types.get(number))
 
 
-def keyed(rows: pa.RecordBatch, stream: Stream, key_type: pa.DataType | None) -> pa.RecordBatch:
-    """A stream's rows with their key, if they have one, in the type that all its keys have."""
+def with_key(rows: pa.RecordBatch, stream: Stream, key_type: pa.DataType | None) -> pa.RecordBatch:
+    """A stream's rows with their key column, if there is one, in the common type of all keys."""
     return rows if stream.key is None or key_type is None else with_key_type(rows, stream.key, key_type, stream.name)
 
 
 def counted_row(partition: int, number: int, keys: Sequence[pa.Array], count: BlockCount, size: int) -> pa.RecordBatch:
-    """A block as a row of FIELDS; keys: its rows' columns of the order, of which the first and the last row stay."""
+    """A block as a row of FIELDS; keys: its rows' order columns, from which it takes the first and the last row."""
     ends = tuple(_key(keys, at) for at in (0, -1))
     return _row(partition, number, (orjson.dumps(dataclasses.asdict(count)), size, pickle.dumps(ends), None))
 
@@ -116,7 +185,7 @@ def _key(keys: Sequence[pa.Array], at: int) -> tuple[object, ...]:
 
 
 def fault_row(partition: int, number: int, fault: str) -> pa.RecordBatch:
-    """What is wrong, in place of a block."""
+    """A row of FIELDS that has a fault instead of a block."""
     return _row(partition, number, (None, 0, None, fault))
 
 
@@ -127,16 +196,9 @@ def _row(partition: int, number: int, rest: tuple[bytes | None, int, bytes | Non
     )
 
 
-_TYPES = (pa.int32(), pa.int64(), pa.binary(), pa.int64(), pa.binary(), pa.string())
-
-
 def null_fault(names: Sequence[str], keys: Sequence[pa.Array]) -> str | None:
-    """What is wrong where a key has no value."""
+    """The fault if a key has no value; None if all have one."""
     return next((f"{NULL}:{name}" for name, key in zip(names, keys, strict=True) if key.null_count), None)
-
-
-#: The column that says which input a row is of, where there are two.
-INPUT = "input"
 
 
 def data_of(number: int) -> str:
@@ -145,7 +207,7 @@ def data_of(number: int) -> str:
 
 
 class _BlockOrder:
-    """Whether the rows of a partition come in order, and where they begin anew, as files do."""
+    """Checks whether a partition's rows are in order, and where the order begins anew, as with a new file."""
 
     def __init__(self, gatherer: BlockGatherer) -> None:
         self._gatherer = gatherer
@@ -153,7 +215,7 @@ class _BlockOrder:
         self._last: tuple[object, ...] | None = None
 
     def check(self, keys: Sequence[pa.Array]) -> tuple[str | None, list[int]]:
-        """What is wrong with the next rows, or where in them a block must end."""
+        """The fault in the next rows, if there is one, and the places in them where a block must end."""
         if fault := null_fault(self._gatherer.keys, keys):
             return fault, []
         if self._gatherer.is_sorted:
@@ -166,7 +228,7 @@ class _BlockOrder:
         return (UNORDERED, []) if is_unordered else (None, ends)
 
     def _twice(self, keys: Sequence[pa.Array]) -> str | None:
-        """A key that two rows have; between blocks as well."""
+        """The fault if two rows have the same key, also in different blocks."""
         _, equal = steps(keys)
         first = _key(keys, 0)
         before, self._last = self._last, _key(keys, -1)
@@ -176,7 +238,7 @@ class _BlockOrder:
 
 
 def steps(keys: Sequence[pa.Array]) -> tuple[Flags, Flags]:
-    """Of n rows, (n - 1,) each: whether the next one is greater, and whether it is equal, in the order of the keys."""
+    """Whether each row's successor among n rows is greater, and whether it is equal, by the keys; (n - 1,) each."""
     rows = max(len(keys[0]) - 1, 0)
     less, equal = np.zeros(rows, np.bool_), np.ones(rows, np.bool_)
     for key in keys:
@@ -192,7 +254,7 @@ def _flags(found: pa.Array) -> Flags:
 
 
 def chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of so many; the last may be shorter."""
+    """The rows in batches of `rows` rows; the last may be shorter."""
     waiting: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
@@ -212,7 +274,6 @@ def _one(table: pa.Table) -> pa.RecordBatch:
 
 
 def packed(batch: pa.RecordBatch) -> bytes:
-    """A batch as bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -221,26 +282,26 @@ def packed(batch: pa.RecordBatch) -> bytes:
 
 
 def unpacked(data: pa.Buffer | bytes) -> pa.RecordBatch:
-    """The batch of some bytes, without a copy."""
+    """The batch that some bytes hold, without a copy."""
     found: pa.RecordBatch = pa.ipc.open_stream(data).read_next_batch()
     return found
 
 
 @dataclasses.dataclass(frozen=True)
 class SparkBlocks:
-    """Blocks that Spark holds with their rows: as rows of a DataFrame with the data of each of so many inputs."""
+    """Blocks that Spark holds with their rows, in a DataFrame that has a data column for each input."""
 
     frame: DataFrame
     inputs: int
 
     def tasks(self, spark: SparkSession, routes: pa.Table) -> DataFrame:
-        """One row for each block that a share reads; routes: share, place, partition and block of each."""
+        """A row for each block that a share reads; routes: each one's share, place, partition and block."""
         joined = self.frame.join(functions.broadcast(spark.createDataFrame(routes)), ["partition", "block"])
         return joined.select("share", "place", *map(data_of, range(self.inputs)))
 
     @property
     def rows(self) -> SparkBlockRows:
-        """What tasks have their rows from."""
+        """The reader from which tasks get their rows."""
         return SparkBlockRows(self.inputs)
 
 

@@ -19,39 +19,45 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.storagelevel import StorageLevel
 
-from spojoin.embedded.one_batch import one_batch
+from spojoin.embedded.batches import one_batch
 from spojoin.embedded.writers import common_key_type, result_schema
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.explain.footprint import SetupSizes, expected_state
 from spojoin.model import Output, Query
-from spojoin.spark.asked import FrameQuery
 from spojoin.spark.blocks import HistoryBlocks
-from spojoin.spark.counting import BlockCount, RowCounter, blocks_of
-from spojoin.spark.gather import NULL, TWICE, BlockGatherer, SparkBlocks, packed, unpacked
+from spojoin.spark.gather import (
+    NULL,
+    TWICE,
+    BlockCount,
+    BlockGatherer,
+    RowCounter,
+    SparkBlocks,
+    blocks_of,
+    packed,
+    unpacked,
+)
+from spojoin.spark.history_query import FrameQuery
 from spojoin.spark.ordering import InputOrder, OrderedRows
-from spojoin.spark.parquet import ParquetScan, scanned
-from spojoin.spark.python_worker import settle
-from spojoin.spark.reach import WindowReach
-from spojoin.spark.settings import HistorySettings
-from spojoin.spark.shares import Division, HistoryShare, ShareLimits
-from spojoin.spark.task import BlockRows, ShareWork, answered
+from spojoin.spark.parquet import ParquetScan, parquet_scan
+from spojoin.spark.session import HistorySettings
+from spojoin.spark.shares import Division, HistoryShare, ShareLimits, WindowReach
+from spojoin.spark.task import BlockRows, ShareWork, answer_share, freeze_imports
 from spojoin.spark.until import Until
 
-#: Rows of a block: fewer read less of what windows need only partly, more make fewer blocks to plan with.
+#: Rows of a block: with smaller blocks, tasks read fewer rows outside their windows; larger ones make planning cheaper.
 BLOCK_ROWS = 32_768
-#: What the interpreter and the compiled kernels of a task take.
+#: The memory that a task's interpreter and compiled kernels take.
 PYTHON_BYTES = 256 << 20
 
-
-#: From where tasks have the rows of blocks.
+#: The source from which tasks read the rows of blocks.
 BlockSource = SparkBlocks | ParquetScan
 
 
 @dataclass(frozen=True, slots=True)
 class GatheredBlocks:
-    """The blocks of a history, in order: from where tasks have their rows, what they hold, where each was gathered.
+    """The blocks of a history, in order: the source of their rows, their counts, and where each was gathered.
 
-    places: (partition, block) of each; is_sorted: whether Spark had to put the rows in order
+    places: (partition, block) of each; is_sorted: whether Spark had to sort the rows
     """
 
     source: BlockSource
@@ -62,7 +68,7 @@ class GatheredBlocks:
 
 
 class HistoryJoin:
-    """One query over DataFrames. Planning it reads their rows once; answering it reads the blocks that this made."""
+    """One query over DataFrames. Planning reads their rows once and makes blocks; answering reads the blocks."""
 
     def __init__(
         self,
@@ -81,7 +87,7 @@ class HistoryJoin:
 
     @cached_property
     def gathered(self) -> GatheredBlocks:
-        """The blocks, in the order that the source has where that is an order, else sorted by Spark."""
+        """The blocks, in the source's order if the rows are in order there, otherwise sorted by Spark."""
         attempts = [self._scanned, self._passed] if len(self.orders) == 1 else []
         for attempt in attempts:
             if (found := attempt()) is not None:
@@ -92,9 +98,9 @@ class HistoryJoin:
         return found
 
     def _scanned(self) -> GatheredBlocks | None:
-        """The row groups of Parquet files, which tasks read themselves."""
+        """The blocks of Parquet files, which tasks read themselves; None for other sources."""
         order, columns, read = self.orders[0], self._rows.columns(0), self.asked.columns(0)
-        scan = scanned(self.asked.frames[0], columns)
+        scan = parquet_scan(self.asked.frames[0], columns)
         if scan is None:
             return None
         key_type = self._keyed.get(0)
@@ -113,7 +119,7 @@ class HistoryJoin:
         return found
 
     def _gathered(self, source: BlockSource, frame: DataFrame, *, is_sorted: bool) -> GatheredBlocks | None:
-        """The blocks of some rows; None where they are in no order. Raises BadData where they can't have one."""
+        """The blocks of some rows; None if they aren't in order. Raises BadData if they can't be ordered."""
         rows = _collected(frame.select("partition", "block", "counted", "size", "keys", "fault"))
         faults = [row.fault for row in rows if row.fault]
         if faults:
@@ -129,12 +135,12 @@ class HistoryJoin:
 
     @cached_property
     def shares(self) -> list[HistoryShare]:
-        """What each task answers."""
+        """The shares that tasks answer."""
         return self.division.shares()
 
     @cached_property
     def division(self) -> Division:
-        """How the blocks are divided."""
+        """The division of the blocks into shares."""
         blocks, settings = self.gathered.blocks, self._settings
         cores = self._spark.sparkContext.defaultParallelism
         rows = blocks.rows_of(0, blocks.answering)
@@ -147,7 +153,7 @@ class HistoryJoin:
 
     @cached_property
     def window_rows(self) -> int:
-        """The most rows before a block that its windows may reach."""
+        """The most rows before a block that its rows' windows may contain."""
         blocks = self.gathered.blocks
         numbers = np.arange(len(blocks), dtype=np.int64)
         before = blocks.total_before
@@ -155,17 +161,17 @@ class HistoryJoin:
 
     @cached_property
     def state_bytes(self) -> int:
-        """What full windows take in a task."""
+        """The memory that full windows take in a task."""
         sizes = SetupSizes(handover_frames=1, workers=1, window_tuples=max(self.window_rows, 1))
         return sum(each.bytes_each * each.instances for each in expected_state(self.asked.query, sizes))
 
     def results(self) -> DataFrame:
-        """The answers, those of each share in a partition of its own, in order."""
+        """The answers in order; each share's are in a separate partition."""
         tasks, task = self.tasks()
         return tasks.mapInArrow(task, from_arrow_schema(task.schema, prefer_timestamp_ntz=True))
 
     def tasks(self) -> tuple[DataFrame, ShareTask]:
-        """For each share a partition with what its task reads, in order; and the task."""
+        """A partition for each share with what its task reads, in order; and the task."""
         ids = _share_ids(self._spark, len(self.shares))
         routed = self.gathered.source.tasks(self._spark, self._routes(ids))
         tasks = routed.repartition(max(len(ids), 1), "share").sortWithinPartitions("share", "place")
@@ -179,7 +185,7 @@ class HistoryJoin:
         return ShareTask(query, works, None if table is None else packed(table), schema, self.gathered.source.rows)
 
     def _routes(self, ids: Sequence[int]) -> pa.Table:
-        """Which blocks each share reads, and in which order."""
+        """The blocks that each share reads, and their order."""
         rows = [(ids[n], place) for n, share in enumerate(self.shares) for place in range(share.first, share.last)]
         places = [self.gathered.places[place] for _, place in rows]
         return pa.table(
@@ -218,7 +224,7 @@ class HistoryJoin:
                 )
 
     def _named(self, here: str) -> str:
-        """The name in its input of a column of the ordered rows."""
+        """The name that a column of the ordered rows has in its input."""
         for number in range(len(self.orders)):
             for name, found in self._rows.columns(number).items():
                 if here in (found, name):
@@ -227,12 +233,12 @@ class HistoryJoin:
 
     @cached_property
     def _key_types(self) -> list[pa.DataType]:
-        """The types of the keys of all inputs: int64 for whole numbers and positions, else text."""
+        """The types of the keys of all inputs: int64 for integers and positions, otherwise text."""
         types = []
         for stream, frame in zip(self.asked.query.inputs, self.asked.frames, strict=True):
             kind = None if stream.key is None else frame.schema[stream.key].dataType.simpleString()
             types.append(pa.int64() if kind in (None, "tinyint", "smallint", "int", "bigint") else pa.string())
-        return [common_key_type(types)] * len(types) if self.asked.query.output is Output.COUNT else types
+        return [common_key_type(types)] * len(types) if self.asked.query.results.output is Output.COUNT else types
 
     @property
     def _keyed(self) -> dict[int, pa.DataType]:
@@ -240,7 +246,7 @@ class HistoryJoin:
         return {number: self._key_types[number] for number, stream in keyed if stream.key is not None}
 
     def _table(self) -> pa.RecordBatch | None:
-        """All rows of the query's table, if it has one: every task holds them."""
+        """All rows of the query's table, if it has one; every task holds all of them."""
         query = self.asked.query
         if not query.has_table:
             return None
@@ -252,7 +258,7 @@ class HistoryJoin:
 
 @dataclass(frozen=True, slots=True)
 class ShareTask:
-    """Answers the shares that come to a partition; works: by a share's id."""
+    """Answers the shares in a partition; works: the share's work by its id."""
 
     query: Query
     works: Mapping[int, ShareWork]
@@ -262,10 +268,10 @@ class ShareTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The results of all shares, in order."""
-        settle()
+        freeze_imports()
         table = None if self.table is None else unpacked(self.table)
         for share, rows in groupby(self.rows(batches), key=lambda row: row[0]):
-            for found in answered(self.query, self.works[share], (block for _, block in rows), table):
+            for found in answer_share(self.query, self.works[share], (block for _, block in rows), table):
                 yield found.cast(self.schema)
 
 
@@ -293,7 +299,7 @@ def _is_ascending(rows: Sequence[Any]) -> bool:
 
 
 def _share_ids(spark: SparkSession, shares: int) -> list[int]:
-    """Ids by which Spark gives each share a partition of its own, the first share the first one."""
+    """Ids with which Spark puts each share into its own partition, in the order of the shares."""
     found: dict[int, int] = {}
     first, size = 0, 16 * shares
     while len(found) < shares:
@@ -307,7 +313,7 @@ def _share_ids(spark: SparkSession, shares: int) -> list[int]:
 
 
 def _spark_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns of results as Spark has them: names of streams as text."""
+    """The columns of results in Spark's types; names of streams are text."""
     return pa.schema(
         [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
     )

@@ -1,7 +1,7 @@
 """The order of a history's rows, which gives them their numbers: by event time or by a sequence column.
 
-One input is ordered by the columns that were named, ties by further ones, or by all that the query reads: rows that
-differ in none of them are interchangeable. Two inputs are merged by event time, ties by input first.
+One input is ordered by the named columns, and ties by further columns, up to all that the query reads: rows that are
+equal in all of them are interchangeable. Two inputs are merged by event time, and ties are ordered by input first.
 """
 
 from __future__ import annotations
@@ -21,32 +21,31 @@ from pyspark.sql.types import (
 
 from spojoin.errors import ConfigurationError
 from spojoin.model import ColumnType, Query, TimeUnit
-from spojoin.spark.asked import FrameQuery
 from spojoin.spark.gather import INPUT
-from spojoin.spark.sortable import parts_of, sortable
+from spojoin.spark.history_query import FrameQuery, parts_of, sortable
 from spojoin.suggest import unknown
 
-#: The column of the ordered rows with their event time, where two inputs are merged.
+#: The column of the ordered rows that holds their event time, if two inputs are merged.
 TIME = "time_us"
 _US = {TimeUnit.SECONDS: 1_000_000, TimeUnit.MILLISECONDS: 1_000, TimeUnit.MICROSECONDS: 1}
 
-#: `order_by` as users give it: a column, some, or either by the name of each table.
+#: `order_by` as users give it: a column or several, for all tables or by the name of each table.
 OrderBy = str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
 
 
 @dataclass(frozen=True, slots=True)
 class InputOrder:
-    """How an input's rows are ordered: by `by`; ties by all columns that are read, unless it is a sequence."""
+    """The order of an input's rows: by the columns `by`, and ties by all columns read, unless it is a sequence."""
 
     by: tuple[str, ...]
     is_sequence: bool
 
 
-def order_of(asked: FrameQuery, order_by: OrderBy) -> list[InputOrder]:
-    """The order of each input that isn't a table. Raises ConfigurationError where none is given, or can't be."""
+def input_orders(asked: FrameQuery, order_by: OrderBy) -> list[InputOrder]:
+    """The order of each input that isn't a table. Raises ConfigurationError if there is no order or a wrong one."""
     named = _by_stream(asked.query, order_by)
     return [
-        _order_of(asked, number, named.get(stream.name))
+        _input_order(asked, number, named.get(stream.name))
         for number, stream in enumerate(asked.query.inputs)
         if stream.table is None
     ]
@@ -66,7 +65,7 @@ def _columns(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _order_of(asked: FrameQuery, number: int, by: tuple[str, ...] | None) -> InputOrder:
+def _input_order(asked: FrameQuery, number: int, by: tuple[str, ...] | None) -> InputOrder:
     stream, schema = asked.query.inputs[number], asked.frames[number].schema
     time = stream.time if asked.query.needs_time else None
     if not by:
@@ -104,8 +103,8 @@ def _example(asked: FrameQuery, number: int) -> str:
 class OrderedRows:
     """The rows of a history's inputs as one DataFrame, with the columns that the query reads.
 
-    With one input, columns are called `0_NAME`; with two, rows have the columns of both, and those of the other input
-    are NULL; then INPUT and TIME are there.
+    With one input, columns are called `0_NAME`. With two, each row has the columns of both, NULL in those of the other
+    input, and the columns INPUT and TIME.
     """
 
     def __init__(self, asked: FrameQuery, orders: Sequence[InputOrder]) -> None:
@@ -114,26 +113,26 @@ class OrderedRows:
         self._read = [asked.columns(number) for number in range(len(orders))]
 
     def columns(self, number: int) -> dict[str, str]:
-        """By the name in an input, the name here of all its columns that are read, those of its order included."""
+        """The names here of an input's columns that are read or order it, by their names in the input."""
         names = [*self._read[number], *self.orders[number].by]
         return {name: f"{number}_{name}" for name in dict.fromkeys(names)}
 
     @property
     def keys(self) -> list[str]:
-        """The columns here by which rows are ordered, ties apart."""
+        """The columns by which rows are ordered, without those for ties."""
         if len(self.orders) > 1:
             return [TIME, INPUT]
         return [self.columns(0)[name] for name in self.orders[0].by]
 
     def plain(self) -> DataFrame:
-        """All rows as Spark reads them."""
+        """All rows in the order in which Spark reads them."""
         if len(self.orders) == 1:
             return self._selected(0)
         left, right = (self._marked(number) for number in range(2))
         return left.unionByName(right, allowMissingColumns=True)
 
     def sorted(self, partitions: int) -> DataFrame:
-        """All rows in order: each partition's before those of the next."""
+        """All rows in order, from one partition to the next."""
         rows = self.plain()
         ties = [sortable(functions.col(f"`{name}`"), rows.schema[name].dataType) for name in self._ties()]
         columns: list[str | Column] = [*self.keys, *ties]
@@ -160,7 +159,7 @@ class OrderedRows:
 
 
 def _micros(name: str, kind: DataType, declared: ColumnType | None) -> Column:
-    """An event time in microseconds, as statements read it. Text and the like are refused with the order."""
+    """An event time in microseconds, as statements read it. Text and the like were refused as an order."""
     column = functions.col(f"`{name}`")
     if isinstance(kind, TimestampType):
         return functions.unix_micros(column)

@@ -1,4 +1,4 @@
-"""Parquet files that tasks read themselves: a DataFrame that is nothing else needn't pass its rows through the JVM."""
+"""Lets tasks read Parquet files themselves, so that rows of a plain Parquet DataFrame needn't pass through the JVM."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spojoin.model import Query
-from spojoin.spark.counting import RowCounter
-from spojoin.spark.gather import FIELDS, UNORDERED, counted_row, fault_row, keyed, null_fault, steps
-from spojoin.spark.python_worker import settle
-from spojoin.spark.task import BlockRows
+from spojoin.spark.gather import FIELDS, UNORDERED, RowCounter, counted_row, fault_row, null_fault, steps, with_key
+from spojoin.spark.task import BlockRows, freeze_imports
 from spojoin.spark.until import Until
 
 #: The URI of a file, and the number of a row group in it.
@@ -25,11 +23,11 @@ RowGroup = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class ParquetScan:
-    """Row groups of Parquet files with one schema, of which some columns are read.
+    """Row groups of Parquet files with one schema, and the columns to read.
 
-    pieces: (URI of the file, number of the row group) of each; types: of the columns that are read
-    keys: the columns that order rows; key_type: of the stream's key, None where it has none
-    until: the place in the order before which rows answer
+    pieces: (URI of the file, number of the row group) of each; types: the types of the columns to read
+    keys: the columns that order rows; key_type: the type of the stream's key, None if it has none
+    until: the place in the order before which rows are answered
     """
 
     query: Query
@@ -42,7 +40,7 @@ class ParquetScan:
     until: Until | None
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The blocks of all row groups: what each holds, without its rows."""
+        """The blocks of all row groups, with their counts and without their rows."""
         pieces = pa.table(
             {
                 "partition": pa.array(range(len(self.pieces)), pa.int32()),
@@ -55,23 +53,23 @@ class ParquetScan:
         return spread.mapInArrow(self._in_tasks._counted, FIELDS)
 
     def tasks(self, spark: SparkSession, routes: pa.Table) -> DataFrame:
-        """One row for each block that a share reads; routes: share, place, partition and block of each."""
+        """A row for each block that a share reads; routes: each one's share, place, partition and block."""
         chosen = [self.pieces[number] for number in routes["partition"].to_pylist()]
         named = routes.append_column("path", pa.array([path for path, _ in chosen], pa.string()))
         return spark.createDataFrame(named.append_column("group", pa.array([group for _, group in chosen], pa.int64())))
 
     @property
     def rows(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[int, BlockRows]]]:
-        """What tasks have their rows from."""
+        """The reader from which tasks get their rows."""
         return self._in_tasks._rows
 
     @property
     def _in_tasks(self) -> ParquetScan:
-        """The same for tasks, whose rows name the row groups: a long list of all of them needn't go to each."""
+        """The scan for tasks, without the long list of row groups: a task's rows name those that it reads."""
         return replace(self, pieces=())
 
     def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, BlockRows]]:
-        """By share, the rows of the blocks that these rows of `tasks` name, in their order."""
+        """The rows of the blocks that these rows of `tasks` name, in order, each with its share."""
         reading = _RowGroupReading(self)
         for batch in batches:
             for row in batch.to_pylist():
@@ -86,7 +84,7 @@ class ParquetScan:
                 yield batch.select(self.types.names).cast(self.types)
 
     def _counted(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_imports()
         counter = RowCounter(self.query, self.until)
         for batch in pieces:
             for piece in batch.to_pylist():
@@ -103,12 +101,12 @@ class ParquetScan:
         return counted_row(partition, number, keys, counter.count((self._given(rows),), keys[0]), rows.nbytes)
 
     def _given(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """A block as the engine takes it."""
-        return keyed(rows.select(list(self.read)), self.query.inputs[0], self.key_type)
+        """A block in the form that the engine takes."""
+        return with_key(rows.select(list(self.read)), self.query.inputs[0], self.key_type)
 
 
 class _RowGroupReading:
-    """Reads blocks one behind another without opening a row group anew for each."""
+    """Reads consecutive blocks without opening a row group again for each."""
 
     def __init__(self, scan: ParquetScan) -> None:
         self._scan = scan
@@ -116,7 +114,6 @@ class _RowGroupReading:
         self._batches: Iterator[pa.RecordBatch] = iter(())
 
     def block(self, path: str, group: int, number: int) -> pa.RecordBatch:
-        """A block of a row group."""
         if self._at is None or self._at[:2] != (path, group) or self._at[2] > number:
             self._batches, self._at = self._scan.batches(path, group), (path, group, 0)
         for _ in range(number - self._at[2]):
@@ -125,10 +122,10 @@ class _RowGroupReading:
         return next(self._batches)
 
 
-def scanned(frame: DataFrame, columns: Mapping[str, str]) -> tuple[tuple[RowGroup, ...], pa.Schema] | None:
-    """The row groups of the Parquet files that a DataFrame is, and the types of some of its columns.
+def parquet_scan(frame: DataFrame, columns: Mapping[str, str]) -> tuple[tuple[RowGroup, ...], pa.Schema] | None:
+    """The row groups of the Parquet files that a DataFrame consists of, and the types of some of its columns.
 
-    None where it is anything else: rows pass through Spark then.
+    None for any other DataFrame, whose rows then pass through Spark.
     """
     types = to_arrow_schema(frame.select([frame[f"`{name}`"] for name in columns]).schema)
     if not _is_plain_scan(frame):
@@ -143,12 +140,12 @@ def scanned(frame: DataFrame, columns: Mapping[str, str]) -> tuple[tuple[RowGrou
                     return None
                 pieces += [(uri, group) for group in range(found.num_row_groups)]
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None  # a file system that Spark reaches and Arrow doesn't
+        return None  # Spark reaches the file system, but Arrow doesn't
     return tuple(pieces), types
 
 
 def _is_plain_scan(frame: DataFrame) -> bool:
-    """Whether a DataFrame is what `spark.read.parquet` gives of files without partitions, and nothing is done to it."""
+    """Whether a DataFrame is the unchanged result of `spark.read.parquet` for files without partitions."""
     try:
         plan = frame._jdf.queryExecution().analyzed()
         if plan.getClass().getSimpleName() != "LogicalRelation":
@@ -162,7 +159,7 @@ def _is_plain_scan(frame: DataFrame) -> bool:
 
 
 def _fits(found: pa.Schema, types: pa.Schema) -> bool:
-    """Whether a file has the columns with types that Arrow turns into Spark's without a loss."""
+    """Whether a file has the columns, in types that Arrow converts to Spark's without loss."""
     names = found.names
     return all(names.count(field.name) == 1 and _same(found.field(field.name).type, field.type) for field in types)
 

@@ -17,12 +17,12 @@ from spojoin.spark.source_columns import ReadColumns, columns_of
 from spojoin.spark.source_options import SourceOptions, checked_options
 from spojoin.spark.source_range import RangeReading, check_retained, results_of
 
-#: Offsets of a task, unless the user says otherwise: some megabytes, so that the start of a task is little of it.
+#: Offsets of a task, unless the user says otherwise: some megabytes, so that starting the task is little of its work.
 TASK_OFFSETS = 512
 #: Rows handed to Spark at once, at least.
 BATCH_ROWS = 1 << 16
 
-#: A place of a stream, as checkpoints have it: the topic's id, and the offset of the next result.
+#: A stream's position in checkpoints: the topic's id, and the offset of the next result.
 Offset = dict[str, Any]
 
 
@@ -39,17 +39,17 @@ class ResultsSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` calls it."""
+        """The name for `format`."""
         return "spojoin"
 
     def schema(self) -> StructType:
-        """The columns of the results. Raises ConfigurationError where options are wrong, or there is no such query."""
+        """The columns of the results. Raises ConfigurationError if options are wrong, or there is no such query."""
         options = checked_options(self.options)
         with closing(KafkaLog(options.kafka)) as log:
             return columns_of(log, options)
 
     def reader(self, schema: StructType) -> BatchResults:
-        """All results that there are when the reading is planned."""
+        """The reader of all results that exist when the reading is planned."""
         options = checked_options(self.options)
         if options.starts_late:
             raise ConfigurationError(
@@ -65,7 +65,7 @@ class ResultsSource(DataSource):
 
 @dataclass(frozen=True, slots=True)
 class ResultsTask:
-    """What every task of a reading knows."""
+    """What every task of a reading needs to know."""
 
     options: SourceOptions
     columns: StructType
@@ -81,7 +81,7 @@ class ResultsTask:
             yield from columns.together(rows, BATCH_ROWS)
 
     def divided(self, begin: int, end: int) -> list[OffsetRange]:
-        """The tasks of a range, in order."""
+        """The ranges of the tasks that read a range, in order."""
         offsets = end - begin
         count = self.options.partitions_min or -(-offsets // TASK_OFFSETS)
         count = max(1, min(count, offsets))
@@ -90,13 +90,13 @@ class ResultsTask:
 
 
 class BatchResults(DataSourceReader):
-    """The results that are there."""
+    """Reads the results that exist when the reading is planned."""
 
     def __init__(self, task: ResultsTask) -> None:
         self._task = task
 
     def partitions(self) -> list[OffsetRange]:
-        """What each task reads."""
+        """The range that each task reads."""
         with closing(KafkaLog(self._task.options.kafka)) as log:
             bounds = log.bounds(results_of(self._task.options.query))
         return self._task.divided(bounds.earliest, bounds.end)
@@ -107,7 +107,7 @@ class BatchResults(DataSourceReader):
 
 
 class ResultsStream(DataSourceStreamReader):
-    """Results as they come; offsets are all that a checkpoint holds of them."""
+    """Reads results as they come; checkpoints hold only offsets."""
 
     def __init__(self, task: ResultsTask) -> None:
         self._task = task
@@ -121,14 +121,14 @@ class ResultsStream(DataSourceStreamReader):
         return self._offset(bounds.end if self._task.options.starts_late else bounds.earliest)
 
     def latestOffset(self) -> Offset:  # noqa: N802  (Spark's name)
-        """Up to where it is decided which records are results."""
+        """The offset up to which it is decided which records are results."""
         end = self._open().end(self._source)
         if end != self._latest.get("offset"):
             self._latest = self._offset(end)
         return self._latest
 
     def partitions(self, start: Offset, end: Offset) -> list[OffsetRange]:
-        """What each task of a micro-batch reads. Raises BadData where its results are gone."""
+        """The range that each task of a micro-batch reads. Raises BadData if the results are gone."""
         self._check(start, end)
         check_retained(self._open(), self._source, start["offset"], end["offset"])
         return self._task.divided(start["offset"], end["offset"])
@@ -138,7 +138,7 @@ class ResultsStream(DataSourceStreamReader):
         return self._task.read(partition)
 
     def stop(self) -> None:
-        """Let go of Kafka."""
+        """Close the connection to Kafka."""
         if self._log is not None:
             self._log.close()
             self._log = None
@@ -151,7 +151,7 @@ class ResultsStream(DataSourceStreamReader):
         return {"topic": self._open().topic_id(self._source.topic), "offset": offset}
 
     def _check(self, start: Offset, end: Offset) -> None:
-        """Raise BadData where a checkpoint is of another topic than the one that is there."""
+        """Raise BadData if a checkpoint belongs to another topic than the existing one."""
         if {start["topic"], end["topic"]} != {self._open().topic_id(self._source.topic)}:
             raise BadData(
                 f"{self._source.topic} was deleted and made anew since this stream's checkpoint was written: begin "

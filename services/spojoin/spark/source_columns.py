@@ -1,4 +1,4 @@
-"""The columns of a query's results as Spark has them."""
+"""The columns of a query's results in Spark's types."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from spojoin.spark.source_range import BEFORE, RangeReading, results_of
 
 
 def columns_of(log: Log[bytes], options: SourceOptions) -> StructType:
-    """The columns that a reading gives: those of the first result that it may meet, or else of the query itself.
+    """The columns of a reading: those of the first result that it may find, or otherwise those of the query.
 
-    Raises ConfigurationError where there is no such query, or nothing yet that says what its columns are.
+    Raises ConfigurationError if there is no such query, or if nothing defines its columns yet.
     """
     source = results_of(options.query)
     if not log.partitions(source.topic):
@@ -40,9 +40,9 @@ def columns_of(log: Log[bytes], options: SourceOptions) -> StructType:
 
 
 def spark_columns(schema: pa.Schema) -> StructType:
-    """The columns in Spark's types: texts for dictionaries, TIMESTAMP_NTZ for times without a zone.
+    """The columns in Spark's types: text for dictionaries, TIMESTAMP_NTZ for times without a zone.
 
-    Raises ConfigurationError where Spark has no such type.
+    Raises ConfigurationError if Spark has no such type.
     """
     for field in schema:
         try:
@@ -56,14 +56,14 @@ def spark_columns(schema: pa.Schema) -> StructType:
 
 
 class ReadColumns:
-    """Brings each result's rows into the columns of a reading."""
+    """Converts each result's rows to the columns of a reading."""
 
     def __init__(self, columns: StructType, query: str) -> None:
         self._schema = to_arrow_schema(columns)
         self._query = query
 
     def of(self, rows: pa.RecordBatch, generation: int) -> pa.RecordBatch:
-        """The rows in the types that Spark expects. Raises BadData where they have other columns."""
+        """The rows in the types that Spark expects. Raises BadData if they have other columns."""
         wanted = self._schema
         if rows.schema.names != wanted.names or not all(map(_fits, rows.schema.types, wanted.types)):
             raise BadData(
@@ -74,7 +74,7 @@ class ReadColumns:
         return rows.cast(wanted)
 
     def together(self, batches: Iterator[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
-        """The same rows in batches of at least `rows_max` rows but for the last: small ones cost Spark too much."""
+        """The rows in batches of at least `rows_max` rows, except for the last: small batches cost Spark too much."""
         held: list[pa.RecordBatch] = []
         for batch in batches:
             held.append(batch)
@@ -92,7 +92,7 @@ def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether values of a type are those of another, or become so without a loss: keys may be numbers or texts."""
+    """Whether values of a type fit another type without loss; keys may be numbers or texts."""
     if pa.types.is_dictionary(found):
         found = found.value_type
     if pa.types.is_timestamp(found) and pa.types.is_timestamp(wanted):
@@ -105,7 +105,7 @@ def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _is_same_kind(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether the types differ in nothing that Spark can tell: the names and nullability of what a map holds."""
+    """Whether the types are the same for Spark, which ignores the names and nullability of a map's parts."""
     return pa.types.is_nested(found) and from_arrow_schema(pa.schema([("x", found)])) == from_arrow_schema(
         pa.schema([("x", wanted)])
     )
@@ -120,7 +120,7 @@ def _announced_columns(log: Log[bytes], options: SourceOptions) -> pa.Schema:
     if log.partitions(topic_name(options.query, Topic.GENERATIONS)):
         generations = GenerationsTopic(log, options.query).read()
     query = _wanted(generations, options)
-    if query.output in (Output.PAIRS, Output.COUNT) and any(stream.key is not None for stream in query.inputs):
+    if query.results.output in (Output.PAIRS, Output.COUNT) and any(stream.key is not None for stream in query.inputs):
         raise ConfigurationError(
             f"query {options.query!r} has no results yet, which say what type its keys have: wait for the first ones, "
             "or name the columns, such as .schema('seq long, stream string, key long, matches long')"

@@ -13,9 +13,9 @@ from spojoin.suggest import listed, unknown
 KAFKA = "kafka."
 BOOTSTRAP = "kafka.bootstrap.servers"
 EARLIEST, LATEST = "earliest", "latest"
-#: Options besides those of Kafka's client.
+#: Options other than those of Kafka's client.
 KNOWN = ("query", "startingOffsets", "generation", "minPartitions")
-#: What Spark's own Kafka source has, and what to do here instead.
+#: Options of Spark's Kafka source, and what to do here instead.
 _ELSEWHERE = {
     "subscribe": "name the query: .option('query', NAME)",
     "maxoffsetspertrigger": "a micro-batch takes all that is there; rows pass through a task one record at a time",
@@ -28,8 +28,8 @@ _ELSEWHERE = {
 class SourceOptions:
     """What to read, and how Kafka is reached.
 
-    starts_late: whether only results count that come from now on; generation: the only one that is read, None for all
-    partitions_min: into how many tasks a reading is divided, None for as many as pay
+    starts_late: whether to read only results that come from now on; generation: the only one to read, None for all
+    partitions_min: the number of tasks of a reading, None for as many as pay
     """
 
     query: str
@@ -40,7 +40,7 @@ class SourceOptions:
 
 
 def checked_options(given: Mapping[str, str]) -> SourceOptions:
-    """The options that a user gave, whatever the case of their names. Raises ConfigurationError."""
+    """The options that a user gave, with names in any case. Raises ConfigurationError."""
     options = {name.lower(): value for name, value in given.items()}
     ours = {name.lower(): name for name in KNOWN}
     for name in options:
@@ -58,7 +58,7 @@ def checked_options(given: Mapping[str, str]) -> SourceOptions:
 
 
 def kafka_of(options: Mapping[str, str]) -> KafkaConfig:
-    """How Kafka is reached: by the options that begin with `kafka.`, and by the variables that services read.
+    """How to reach Kafka, from the options that begin with `kafka.` and the variables that services read.
 
     Raises ConfigurationError.
     """

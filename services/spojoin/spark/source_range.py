@@ -1,7 +1,7 @@
-"""Reads the results that lie in a range of offsets, each once and always the same ones.
+"""Reads the results in a range of offsets, each once and always the same ones.
 
-Only committed records are read. Where the services write without transactions, a crash may leave some records twice;
-which of them are new follows from the records before the range, so a range needs no state but its offsets.
+Only committed records are read. If the services write without transactions, a crash may leave some records twice. The
+records before the range show which are new, so a range needs no state except its offsets.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import pyarrow as pa
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord, LogUnavailable
 from spojoin.protocol.topology import Topic, topic_name
-from spojoin.wire.chain import ResultSequence
-from spojoin.wire.results import ARROW_STREAM, BEGIN, CONTENT_TYPE, ResultProgress, progress, result_from_message
+from spojoin.wire.result_forms import FRAMES
+from spojoin.wire.results import BEGIN, CONTENT_TYPE, ResultProgress, ResultSequence, progress, result_from_message
 
 POLL_S, RECORDS_MAX = 0.2, 256
-#: A reading that gets nothing for so long, of offsets that hold something, is given up.
+#: A reading fails if it gets no record for this long although its offsets hold some.
 PATIENCE_S = 60.0
-#: How far before a range its first record's predecessors are looked for, in offsets; further where there are none.
+#: How far before a range the predecessors of its first record are looked for, in offsets; further if there are none.
 BEFORE, DEEPER = 32, 8
-#: The last records of a range that are remembered, to foretell what the next one will think.
+#: How many of a range's last records are remembered, to predict what a reading of the next range will find.
 REMEMBERED = 256
 
 
 def results_of(query: str) -> LogPartition:
-    """Where a query's results are."""
+    """The partition that holds a query's results."""
     return LogPartition(topic_name(query, Topic.RESULTS), 0)
 
 
@@ -43,7 +43,7 @@ class ReadResult:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a record stands and what it covers."""
+    """A record's offset and the results that it covers."""
 
     offset: int
     begin: int
@@ -52,7 +52,7 @@ class _Place:
 
 @dataclass(slots=True)
 class RangeReading:
-    """The new results in offsets [begin, end) of a topic; end is one up to which everything is decided."""
+    """The new results in offsets [begin, end) of a topic; up to `end`, it is decided which records are committed."""
 
     log: Log[bytes]
     source: LogPartition
@@ -63,8 +63,8 @@ class RangeReading:
     def answers(self) -> Iterator[ReadResult]:
         """Each result once, in order.
 
-        Raises ConfigurationError where results have another form, BadData where some are missing, or a repetition
-        is too long to be told; LogUnavailable.
+        Raises ConfigurationError if results have another form, BadData if some are missing or if a repetition is
+        too long to be recognized, and LogUnavailable.
         """
         reader = self.log.reader()
         try:
@@ -76,13 +76,13 @@ class RangeReading:
     def _new(self, reader: LogReader[bytes], sequence: ResultSequence) -> Iterator[ReadResult]:
         is_checked = False
         for record in self._records(reader, self.begin, self.end):
-            if not is_checked:  # from now on the reader itself reports what is trimmed before it comes
+            if not is_checked:  # from now on the reader itself reports records that are trimmed before it reads them
                 check_retained(self.log, self.source, self.begin, self.end)
                 is_checked = True
             headers = self._headers(record)
             place, before = _place(record.offset, headers), sequence.place
             self._seen.append(place)
-            if sequence.takes(place.begin, place.progress):
+            if sequence.accepts(place.begin, place.progress):
                 found = result_from_message(headers, record.value)
                 yield ReadResult(record.offset, found.generation, found.rows)
             elif before < (place.progress.generation, place.progress.frame_id, place.begin):
@@ -103,7 +103,7 @@ class RangeReading:
                 raise LogUnavailable(f"{self.source.topic} gave nothing for {PATIENCE_S:.0f} s before offset {end}")
 
     def _sequence_before(self, reader: LogReader[bytes], offset: int) -> ResultSequence:
-        """How far results have come before an offset."""
+        """The sequence of results up to an offset."""
         earliest, depth = self.log.bounds(self.source).earliest, BEFORE
         while True:
             first = max(earliest, offset - depth)
@@ -115,7 +115,7 @@ class RangeReading:
             depth *= DEEPER
 
     def _check_next(self, sequence: ResultSequence) -> None:
-        """Raise BadData where a reading from the end on would take another record for the next one."""
+        """Raise BadData if a reading that begins at the end would take the wrong record for the next one."""
         if self._seen and _sequence(_last(self._seen, self.end)).place != sequence.place:
             raise BadData(
                 f"{self.source.topic} repeats more results before offset {self.end} than a reading by offsets can tell "
@@ -125,7 +125,7 @@ class RangeReading:
 
     def _headers(self, record: LogRecord[bytes]) -> dict[str, bytes]:
         headers = dict(record.headers)
-        if headers.get(CONTENT_TYPE) != ARROW_STREAM:
+        if headers.get(CONTENT_TYPE) != FRAMES.content_type:
             said = headers.get(CONTENT_TYPE, b"unknown").decode(errors="replace")
             raise ConfigurationError(
                 f"the results in {self.source.topic} are {said}: read them with Spark's own Kafka source, or start the "
@@ -143,7 +143,7 @@ class RangeReading:
 
 
 def check_retained(log: Log[bytes], source: LogPartition, begin: int, end: int) -> None:
-    """Raise BadData where records in [begin, end) are gone, or aren't there yet: those of another topic."""
+    """Raise BadData if records in [begin, end) are gone, or don't exist yet because the topic is another one."""
     bounds = log.bounds(source)
     if bounds.earliest > begin:
         raise BadData(
@@ -162,11 +162,11 @@ def _place(offset: int, headers: dict[str, bytes]) -> _Place:
 
 
 def _sequence(places: Sequence[_Place]) -> ResultSequence:
-    """A sequence that has come as far as the furthest record; the last one may be behind it."""
+    """A sequence that has reached the furthest of the records, which may not be the last one."""
     sequence = ResultSequence()
     if places:
         furthest = max(places, key=_rank)
-        sequence.takes(furthest.begin, furthest.progress)
+        sequence.accepts(furthest.begin, furthest.progress)
     return sequence
 
 
@@ -176,7 +176,7 @@ def _rank(place: _Place) -> tuple[int, int, int, bool]:
 
 
 def _last(seen: Sequence[_Place], offset: int) -> list[_Place]:
-    """What a reading from `offset` on would find before it."""
+    """The last records that a reading from `offset` on would find before it."""
     depth = BEFORE
     while not (found := [place for place in seen if place.offset >= offset - depth]):
         depth *= DEEPER

@@ -1,4 +1,4 @@
-"""`until`: the place in the order of a history before which rows answer; later ones are only found."""
+"""`until`: the place in a history's order before which rows are answered; later rows are only partners."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spojoin.columns.extract import Extracted
+from spojoin.columns.numbers import read_times_us
+from spojoin.columns.refusals import Refusals
 from spojoin.errors import ConfigurationError
 from spojoin.model import Stream
-from spojoin.query.extract import Extracted
-from spojoin.query.refusals import Refusals
-from spojoin.query.times import read_times_us
-from spojoin.spark.asked import FrameQuery
+from spojoin.spark.history_query import FrameQuery
 
-#: `until` as users give it: a value of the first order column; a time also as ISO text.
+#: `until` as users give it: a value of the first order column; times may be ISO text.
 UntilValue = int | float | str | dt.date | dt.datetime | None
 
 _counted: Any = pc
@@ -35,13 +35,13 @@ _counted: Any = pc
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """An event time in microseconds since 1970, UTC, where rows are ordered by it; else a value of the order column."""
+    """An event time in microseconds since 1970, UTC, if rows are ordered by it; otherwise an order column's value."""
 
     time_us: int | None = None
     value: int | float | str | dt.date | dt.datetime | None = None
 
     def rows_before(self, key: pa.Array) -> int | None:
-        """How many of a block's rows, by their order column (n,), come before; None where event times decide."""
+        """How many of a block's rows come before, by their order column (n,); None if event times decide."""
         if self.time_us is not None:
             return None
         kind = key.type if pa.types.is_timestamp(key.type) else None
@@ -49,7 +49,7 @@ class Until:
         return int(np.count_nonzero(found.to_numpy(zero_copy_only=False)))
 
     def before(self, rows: Extracted, ahead: int | None) -> NDArray[np.bool_]:
-        """Which of the kept rows of a block, bool (n,), come before; ahead: what `rows_before` says of the block."""
+        """Which of a block's kept rows, bool (n,), come before; ahead: the result of `rows_before` for the block."""
         if ahead is not None:
             return rows.kept < ahead
         if rows.times_us is None or self.time_us is None:
@@ -59,9 +59,9 @@ class Until:
 
 
 def until_of(asked: FrameQuery, column: str, value: UntilValue) -> Until | None:
-    """What `until` says of a history whose first input is ordered by `column`.
+    """Read `until` for a history whose first input is ordered by `column`.
 
-    Raises ConfigurationError where that column has no such value.
+    Raises ConfigurationError if that column has no such value.
     """
     if value is None:
         return None

@@ -1,1 +1,1 @@
-"""What services report of themselves: metrics, status, health, log lines, and who is missing."""
+"""Reports of services about themselves: metrics, status, health, log lines, and missing services."""

@@ -1,11 +1,11 @@
-"""A frame's way through the services as hops, and how long each takes; seen by one process.
+"""Times the hops of frames on their way through the services, as far as one process sees them.
 
     produced -> taken by the router -> framed -> in the log -> all parts there -> result emitted -> readable
             arrival            framing    writing     evaluation          assembly        settling
 
-Evaluation is what the sink waits for; what happens meanwhile in the services that evaluate are hops of their own. All
-but two hops begin and end in one process, by its own clock: arrival compares it with the producers', delivery with that
-of whoever wrote the log.
+The sink waits for evaluation; the steps within the evaluating services are further hops. All hops except two begin and
+end in one process, by its own clock: arrival compares this clock with the producer's, delivery compares it with the
+clock of the log's writer.
 """
 
 from __future__ import annotations
@@ -15,38 +15,31 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from spojoin.ports.interfaces import Clock
-from spojoin.protocol.parts import MUTABLE_PART
-from spojoin.protocol.topology import Role
-from spojoin.telemetry.hop import Hop
+from spojoin.protocol.frame_evaluation import MUTABLE_PART
+from spojoin.protocol.topology import Hop, Role, role_entry
 from spojoin.telemetry.hop_times import HopTimes
 from spojoin.wire.records import Frame, Part, Partial, Record, Result
 
-#: frames that are followed at once; more are under way only where the credits are set higher
+#: how many frames are followed at once; more are under way only if the credits are set higher
 FRAMES_MAX = 2_048
-#: chunks of rows that are remembered, to find the one that brought a frame's oldest row
+#: how many chunks of rows are remembered, to find the one that brought a frame's oldest row
 CHUNKS_MAX = 256
-
-_OF_ROLE = {
-    Role.ROUTER: (Hop.ARRIVAL, Hop.FRAMING, Hop.WRITING),
-    Role.MUTABLE: (Hop.DELIVERY, Hop.RANKING),
-    Role.POJOIN: (Hop.DELIVERY, Hop.SEARCH),
-    Role.LOGICAL_AND: (Hop.DELIVERY, Hop.COMBINING),
-    Role.SINK: (Hop.DELIVERY, Hop.EVALUATION, Hop.ASSEMBLY, Hop.SETTLING),
-}
 
 
 def hops_of(roles: Iterable[Role]) -> tuple[Hop, ...]:
-    """The hops that a process of these roles times; where its router is, writing says what delivery would."""
-    group = tuple(roles)
-    found = {hop for role in group for hop in _OF_ROLE.get(role, ())}
-    return tuple(hop for hop in Hop if hop in found and not (hop is Hop.DELIVERY and Role.ROUTER in group))
+    """The hops that a process of these roles times; with the router in it, writing includes what delivery measures."""
+    group = [role_entry(role) for role in roles]
+    found = {hop for each in group for hop in each.own_hops}
+    if any(each.follows_frames for each in group) and Hop.WRITING not in found:
+        found.add(Hop.DELIVERY)
+    return tuple(hop for hop in Hop if hop in found)
 
 
 @dataclass(slots=True)
 class _FrameTrace:
-    """A frame as far as this process has seen it: how much it answers, and moments by the monotonic clock.
+    """What this process has seen of a frame: how much it answers, and moments by the monotonic clock.
 
-    known_ms: when the process first had it, written or read; taken_ms: when it took it from the log
+    known_ms: when the process first had it, written or read; taken_ms: when the process took it from the log
     part_ms: when the latest chunk of a part came
     """
 
@@ -57,7 +50,7 @@ class _FrameTrace:
 
 
 class FrameHops:
-    """Follows frames through one life of a process; what it was not shown from the start is not timed."""
+    """Follows frames through one life of a process; only hops that it saw from their start are timed."""
 
     def __init__(self, roles: Iterable[Role], clock: Clock, times: HopTimes) -> None:
         self._hops = frozenset(hops_of(roles))
@@ -83,7 +76,7 @@ class FrameHops:
             return
         trace = self._trace(frame.frame_id)
         trace.answers, trace.known_ms = frame.answers, self._clock.monotonic_ms()
-        if not frame.count:  # rows close, and none has come
+        if not frame.count:  # rows close, but none has come
             return
         oldest_ms, wall_ms = int(frame.produced_ms.min()), self._clock.wall_ms()
         taken_ms = self._row_taken_ms(oldest_ms, wall_ms)
@@ -112,14 +105,14 @@ class FrameHops:
             self._times.observe(Hop.SETTLING, now_ms - self._unsettled.popleft()[1])
 
     def forget_before(self, frame_id: int) -> None:
-        """Nothing is left to see of frames before `frame_id`."""
+        """Frames before `frame_id` are complete."""
         for done in [known for known in self._traces if known < frame_id]:
             del self._traces[done]
 
     def _took_frame(self, frame: Frame, appended_ms: int) -> None:
         now_ms = self._clock.monotonic_ms()
         trace = self._trace(frame.frame_id)
-        if trace.taken_ms is not None:  # appended twice, or a topic that is read again
+        if trace.taken_ms is not None:  # appended twice, or the topic is read again
             return
         trace.answers, trace.taken_ms = frame.answers, now_ms
         if Hop.DELIVERY in self._hops:
@@ -163,7 +156,7 @@ class FrameHops:
         return trace
 
     def _row_taken_ms(self, produced_ms: int, now_ms: int) -> int:
-        """When the router took the row, by its own clock; the oldest chunk known stands for older ones."""
+        """When the router took the row, by its own clock; the oldest known chunk stands for forgotten ones."""
         for oldest_ms, newest_ms, taken_ms in reversed(self._chunks):
             if oldest_ms <= produced_ms <= newest_ms:
                 return taken_ms

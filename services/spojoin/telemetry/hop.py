@@ -1,30 +1,15 @@
-"""The hops of a frame's way, and what one took lately."""
+"""What the hops of a frame's way are, and the times that a hop took lately."""
 
 from __future__ import annotations
 
-import enum
 from typing import NamedTuple
 
+from spojoin.protocol.topology import Hop
 
-class Hop(enum.StrEnum):
-    """A step of a frame's way, in the data's way; behind evaluation what happens meanwhile, service by service."""
-
-    ARRIVAL = "arrival"
-    FRAMING = "framing"
-    WRITING = "writing"
-    EVALUATION = "evaluation"
-    DELIVERY = "delivery"
-    RANKING = "ranking"
-    COMBINING = "combining"
-    SEARCH = "search"
-    ASSEMBLY = "assembly"
-    SETTLING = "settling"
-
-
-#: Hops that follow each other without overlap; the others happen meanwhile, in several services at once.
+#: Hops that follow each other without overlap; the others overlap them, in several services at once.
 IN_TURN = (Hop.ARRIVAL, Hop.FRAMING, Hop.WRITING, Hop.EVALUATION, Hop.ASSEMBLY, Hop.SETTLING)
 
-#: What each begins and ends with.
+#: The events with which each hop begins and ends.
 ABOUT = {
     Hop.ARRIVAL: "oldest row produced to taken by the router",
     Hop.FRAMING: "taken by the router to framed",
@@ -40,18 +25,18 @@ ABOUT = {
 
 
 class HopTime(NamedTuple):
-    """What a hop took lately, in milliseconds; the quantiles are upper bounds, all are NaN where no frame passed."""
+    """A hop's recent times in milliseconds; quantiles are upper bounds; all are NaN if no frame passed."""
 
     mean_ms: float
     p50_ms: float
     p99_ms: float
 
     def text(self) -> str:
-        """As the store holds it; `hop_time` reads it."""
+        """The text for the store; `hop_time` reads it."""
         return ",".join(f"{value:.3f}" for value in self)
 
 
 def hop_time(text: str) -> HopTime:
-    """What `HopTime.text` has written. Raises ValueError."""
+    """The times in a text of `HopTime.text`. Raises ValueError."""
     mean_ms, p50_ms, p99_ms = map(float, text.split(","))
     return HopTime(mean_ms, p50_ms, p99_ms)

@@ -1,4 +1,4 @@
-"""Structured log lines: JSON, or for people at a terminal coloured text."""
+"""Structured log lines: JSON, or coloured text for people at a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import structlog
 
-from spojoin.ports.client_logger import ToStructlog
+from spojoin.ports.kafka_client import ToStructlog
 
 _log = structlog.get_logger(__name__)
 
@@ -22,7 +22,7 @@ def configure(level: str, service: str, query: str | None = None) -> None:
     known = {"service": service} if query is None else {"service": service, "query": query}
 
     def name(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        return {**known, **event}  # callbacks and threads have no context
+        return {**known, **event}  # callbacks and threads lack the context
 
     is_terminal = sys.stderr.isatty()
     renderer = structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer(default=str)
@@ -35,13 +35,13 @@ def configure(level: str, service: str, query: str | None = None) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),  # a line is one write, whichever thread says it
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),  # each line is one write, from any thread
         cache_logger_on_first_use=False,
     )
 
 
 def begin_process(service: str) -> None:
-    """Make log lines also of what would go to stderr in other forms: other packages' lines, warnings, crashes."""
+    """Also make log lines of other output on stderr: other packages' lines, warnings, crashes."""
     configure("info", service)
     root = logging.getLogger()
     root.handlers, root.level = [ToStructlog()], logging.WARNING
@@ -51,7 +51,7 @@ def begin_process(service: str) -> None:
     sys.unraisablehook = _crash_in_passing
 
 
-def _warn(  # the standard library's signature
+def _warn(  # has the standard library's signature
     message: Warning | str,
     category: type[Warning],
     filename: str,

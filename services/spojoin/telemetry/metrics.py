@@ -1,4 +1,4 @@
-"""What a service counts, in the Prometheus format."""
+"""The metrics of a service, of its frames and of its machine, in the Prometheus format."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ from prometheus_client import (
 from prometheus_client.metrics_core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from spojoin.telemetry.hop_times import HOPS_HELP, HOPS_NAME, HopTimes
-from spojoin.telemetry.recent import RecentCounts
+from spojoin.arrays import I64, U32
+from spojoin.model import Direction, Query
+from spojoin.protocol.frame_evaluation import first_reached, found_within, hot_flags, lower_bounds
+from spojoin.protocol.machine import Machine
+from spojoin.protocol.topology import Role
+from spojoin.suggest import listed
+from spojoin.telemetry.hop_times import HOPS_HELP, HOPS_NAME, HopTimes, RecentCounts
 from spojoin.version import __version__
-from spojoin.wire.records import I64, U32
+from spojoin.wire.records import Frame, HotKeys
 
-#: labels that every metric of a service carries, and what they hold
+#: labels of every metric of a service, with their meanings
 SERVICE_LABELS = {
     "query": "the query's name",
-    "role": "router, predictor, mutable, permutation, pojoin, logical-and, sink or controller; of roles that share a "
-    "process all with a plus between them, or together",
+    "role": f"{listed(Role)}; of roles that share a process all with a plus between them, or together",
     "service_name": "the role, and its number where there are several: pojoin-1",
 }
-#: label values that are known before the first event: a counter that begins with it would hide it from `increase`
+#: label values that are exposed before the first event: `increase` doesn't see the event that creates a counter
 DEAD_LETTER_REASONS = (
     "delete",
     "late",
@@ -49,12 +53,12 @@ SCALE_STEPS = ("ask", "scale", "replace", "event")
 KAFKA_ERRORS = ("_ALL_BROKERS_DOWN", "_TRANSPORT")
 
 _STEP_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
-#: upper bounds in milliseconds up to an hour, each about a quarter above the one before: the precision of quantiles
+#: upper bounds in milliseconds, up to an hour; each is about a quarter above the last, as precise as quantiles
 _LATENCY_BOUNDS_MS = np.unique(np.round(np.geomspace(1, 3_600_000, 68))).astype(np.int64)
 
 
 class Described(NamedTuple):
-    """A metric as it is exposed; `labels` besides those of the service."""
+    """A metric as it is exposed; `labels`: those in addition to the service's."""
 
     name: str
     kind: str
@@ -72,14 +76,14 @@ HOPS = Described(HOPS_NAME, "histogram", ("hop",), HOPS_HELP)
 
 
 class ServiceRegistry(CollectorRegistry):
-    """Adds a service's labels to all samples when they are collected, so that counting does not pay for them."""
+    """Adds a service's labels to all samples when they are collected, so that they cost nothing while counting."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
         super().__init__()
         self._labels = dict(labels)
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics, without the times at which their counters were made."""
+        """All metrics, without the creation times of counters."""
         for family in super().collect():
             family.samples = [
                 sample._replace(labels={**sample.labels, **self._labels})
@@ -90,7 +94,7 @@ class ServiceRegistry(CollectorRegistry):
 
 
 class LatencyHistogram(Collector):
-    """Time from produce to result, counted by whole arrays; quantiles are those of the last minute."""
+    """The time from produce to result, counted by whole arrays; quantiles are over the last minute."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(len(_LATENCY_BOUNDS_MS) + 1, np.int64)
@@ -106,7 +110,7 @@ class LatencyHistogram(Collector):
         self._sum_ms += int(latencies_ms @ runs.astype(np.int64))
 
     def recent_ms(self, share: float, now_ms: float) -> float:
-        """An upper bound of the latency that `share` of the last minute's tuples stayed within; NaN without any."""
+        """An upper bound of the latency of `share` of the last minute's tuples; NaN if there were none."""
         counts = self._recent.total(now_ms)
         total = int(counts.sum())
         if not total:
@@ -124,7 +128,7 @@ class LatencyHistogram(Collector):
 
 
 class TopicTraffic:
-    """Records and bytes by topic; looking up a label costs more than counting, so it is done once a topic."""
+    """Records and bytes by topic; labels are looked up once per topic, since this costs more than counting."""
 
     def __init__(self, records: Counter, size: Counter) -> None:
         self._records = records
@@ -141,7 +145,7 @@ class TopicTraffic:
 
 
 class Metrics:
-    """All metrics of one service, in a registry of its own; `labels` are put on each, `described` lists them."""
+    """All metrics of one service, in a separate registry; each has the `labels`, and `described` lists all."""
 
     def __init__(self, labels: Mapping[str, str] | None = None) -> None:
         self.registry = ServiceRegistry(labels or {})
@@ -165,7 +169,7 @@ class Metrics:
         self._replay_began_ms = now_ms
 
     def replay_ended(self, now_ms: float) -> None:
-        """It has caught up."""
+        """The machine has caught up."""
         self.caught_up.set(1)
         self.replay_seconds.set((now_ms - self._replay_began_ms) / 1000)
 
@@ -252,7 +256,7 @@ class Metrics:
     def _add_machines(self) -> None:
         self.state_tuples = self._gauge("spojoin_state_tuples", "Tuples held in memory.")
         self.state_bytes = self._gauge("spojoin_state_bytes", "Bytes of the indexes held (pojoin).")
-        #: by the names that machines give them
+        #: by the machines' names for them
         self.of_machine = {
             "comparisons": self._counter(
                 "spojoin_compared_pairs", "Pairs of a tuple and a stored one that a worker answered for (pojoin)."
@@ -311,7 +315,7 @@ class Metrics:
             gauge.set(float("nan"))
 
     def _add_scale(self) -> None:
-        """Of the controller, but for what every process knows."""
+        """Add the controller's metrics, and the worker count, which every process knows."""
         self.needed = self._gauge(
             "spojoin_needed_instances",
             "How many instances should run of a service that results need, as this process knows; of PO-Join workers "
@@ -350,3 +354,56 @@ class Metrics:
 def value_of(metric: Counter | Gauge) -> float:
     """The sum over a metric's labels."""
     return float(sum(s.value for family in metric.collect() for s in family.samples if not s.name.endswith("_created")))
+
+
+class MachineGauges:
+    """Reads a machine's figures; a new machine's counters, which begin at 0, continue those of the machine before."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._machine: Machine | None = None
+        self._seen: dict[str, float] = {}
+
+    def read(self, machine: Machine) -> None:
+        """Set and count what `machine` reports."""
+        if machine is not self._machine:
+            self._machine, self._seen = machine, {}
+        self._metrics.state_tuples.set(machine.state_tuples())
+        self._metrics.state_bytes.set(machine.state_bytes())
+        for name, value in machine.counters().items():
+            self._metrics.of_machine[name].inc(value - self._seen.get(name, 0.0))
+            self._seen[name] = value
+
+
+class WindowGauges:
+    """Sets the gauges of windows and their tuples with each frame."""
+
+    def __init__(self, query: Query, metrics: Metrics) -> None:
+        self._query = query
+        self._metrics = metrics
+        #: one direction per target, since a self join searches one window in both directions
+        self._searches = list({direction.target: direction for direction in query.directions}.values())
+
+    def saw(self, frame: Frame) -> None:
+        """Set how full the windows are at the frame's end."""
+        for direction in self._searches:
+            piece, lower = frame.slices[direction.target], frame.probes(direction.probe).lower
+            begin = int(lower[-1]) if len(lower) else first_reached(frame, direction.target)
+            end = piece.first_index + len(piece)
+            name = self._query.stream_names[direction.target]
+            self._metrics.window_tuples.labels(name).set(end - begin)
+            self._metrics.window_fill.labels(name).set(self._query.window.fill(begin, end))
+
+    def wrote(self, frame: Frame, hot_keys: HotKeys | None = None) -> None:
+        """Count what a new frame holds; hot_keys: the latest that a predictor found."""
+        windows = (_window_tuples(frame, direction) for direction in self._searches)
+        self._metrics.candidates.inc(sum(int(tuples.sum()) for tuples in windows))
+        if hot_keys is not None:
+            self._metrics.hot_tuples.inc(int(np.count_nonzero(hot_flags(hot_keys, frame.count, frame.slices))))
+
+
+def _window_tuples(frame: Frame, direction: Direction) -> I64:
+    """How many tuples of its target each probe's window holds, int64 (m,)."""
+    probes, stored = frame.probes(direction.probe), frame.slices[direction.target]
+    within = found_within(frame, direction)
+    return np.asarray(stored.first_index + within - lower_bounds(probes, 0, len(probes)), np.int64)

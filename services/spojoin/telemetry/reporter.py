@@ -1,4 +1,4 @@
-"""What a service publishes in the store for others and for people; written anew every second."""
+"""Publishes a service's reports in the store, for other services and for people, every second."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ from spojoin.model import Query
 from spojoin.ports.interfaces import Clock, Fields
 from spojoin.ports.shared_state import STATUS_TTL_S, SharedState, key
 from spojoin.protocol.machine import Emit, InputMachine, Machine, ResultPosition, Trim
-from spojoin.protocol.pack import Pack
+from spojoin.protocol.packed_machine import Pack
 from spojoin.protocol.packing import group_name
 from spojoin.protocol.services import names
 from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic
-from spojoin.telemetry.expected import ServiceReport
+from spojoin.telemetry.due_frames import FrameTrail
+from spojoin.telemetry.expected_services import ServiceReport
 from spojoin.telemetry.frame_hops import FrameHops
-from spojoin.telemetry.gauges import MachineGauges, WindowGauges
-from spojoin.telemetry.health import Health
-from spojoin.telemetry.held import NOTHING_HELD, HeldSince
-from spojoin.telemetry.metrics import Metrics, value_of
+from spojoin.telemetry.health_server import Health
+from spojoin.telemetry.metrics import MachineGauges, Metrics, WindowGauges, value_of
 from spojoin.telemetry.status import READY, STANDBY
-from spojoin.telemetry.trail import FrameTrail
+from spojoin.telemetry.waiting_input import NOTHING_HELD, HeldSince
 from spojoin.wire.records import Barrier, Batch, Frame, HotKeys, Record
 
 PUBLISH_MS = 1_000
 
 _log = structlog.get_logger(__name__)
 
-#: where Linux reports a process's sizes in pages; the resident size comes second
+#: the file in which Linux reports a process's sizes in pages; the resident size is the second
 _PAGES = Path("/proc/self/statm")
 
 
@@ -54,7 +53,7 @@ class Identity(NamedTuple):
 
 
 class Reporter:
-    """Gathers what the keys of `ports.shared_state` hold, and publishes it."""
+    """Gathers the values for the keys of `ports.shared_state`, and publishes them."""
 
     def __init__(self, who: Identity, shared: SharedState, clock: Clock, metrics: Metrics, health: Health) -> None:
         self._who = who
@@ -86,34 +85,34 @@ class Reporter:
         self.hops = FrameHops(who.roles, clock, metrics.hops)
 
     def expect(self, needs: Sequence[str], workers: int, inside: int = 0, instances: int = 1) -> None:
-        """Report from now on which services should run: `needs`, and the log's worker count, until then `workers`.
+        """From now on, report which services should run: `needs`, and the log's worker count, at first `workers`.
 
-        inside: how many of the first workers are no services of their own
+        inside: how many of the first workers aren't separate services
         instances: how many of each service should run
         """
         self._needs, self._workers, self._inside, self._instances = tuple(needs), workers, inside, instances
         self._knows_workers = Role.ROUTER in self._who.roles
 
     def judged(self, refusal: str) -> None:
-        """Report from now on why the query that the service was given isn't served; empty where it is."""
+        """From now on, report why the query that the service was given isn't served; empty if it is."""
         if refusal not in ("", self._health.refusal):
             _log.warning("query not accepted", reason=refusal)
         self._health.refusal = refusal
         self._metrics.accepted.set(not refusal)
 
     def begin_generation(self) -> None:
-        """Forget what was gathered of another generation's topics (rule P12)."""
+        """Forget what was gathered from another generation's topics (rule P12)."""
         self._head, self._count_since, self._plan = {}, (0, 0), None
         self._batches, self._gone, self._replay = {}, [], {}
         self._trail, self._was_ready = FrameTrail(), False
         self._shared.remove(self._key("progress", self._who.service))
 
     def watch_windows(self, query: Query) -> None:
-        """Report from now on how full the query's windows are; for the role that writes frames."""
+        """From now on, report how full the query's windows are; for the role that writes frames."""
         self._windows, self._query = WindowGauges(query, self._metrics), query
 
     def begin_life(self, machine: Machine) -> None:
-        """Forget the frames that were under way in a life before; where roles share a process, listen to each."""
+        """Forget the frames that were under way in an earlier life; listen to each role that shares the process."""
         self.hops.begin()
         self._life = machine
         own = machine.machine if isinstance(machine, Standby) else machine
@@ -121,13 +120,13 @@ class Reporter:
             own.listener = self.hops.made
 
     def saw(self, partition: int, offset: int, record: Record, appended_ms: int = 0) -> None:
-        """A record was read, which was appended at `appended_ms` since 1970."""
+        """A record was read that was appended at `appended_ms` since 1970."""
         if self._times_frames():
             self.hops.took(record, appended_ms)
         if isinstance(record, Frame | Barrier):
             self._metrics.epochs.set(record.epoch + 1)
             if self._who.counts:
-                self._trail.saw(record)
+                self._trail.follow(record)
         if isinstance(record, Frame):
             self._metrics.head_frame.set(record.frame_id + 1)
             self._metrics.workers.set(record.workers)
@@ -162,11 +161,11 @@ class Reporter:
                 self._windows.wrote(frame, self._plan)
 
     def _times_frames(self) -> bool:
-        """Not while the log is read for the first time, as fast as it can be, nor while another instance speaks."""
+        """Whether to time frames: not while catching up with the log, nor while another instance speaks."""
         return self._health.is_ready and self._life is not None and not self._life.is_silent
 
     def trimmed(self, trim: Trim) -> None:
-        """Records before an offset are needed no more."""
+        """Records before an offset are no longer needed."""
         self._replay[f"{trim.topic.value}/{trim.partition}"] = trim.offset
         if trim.topic is Topic.BATCHES:
             gone = [
@@ -179,11 +178,11 @@ class Reporter:
             self._gone += gone
 
     def measure(self, machine: Machine) -> None:
-        """Read what a machine reports of itself."""
+        """Read a machine's figures."""
         self._machine.read(machine)
 
     def note(self, inputs_wait_since_ms: int | None, matches_out: int, *, is_silent: bool = False) -> None:
-        """When the oldest row that no frame holds was produced (None: there is none), and the matches that are out.
+        """Note when the oldest row outside all frames was produced (None: there is none), and the matches that are out.
 
         is_silent: whether another instance of the service speaks; then only that one reports totals
         """
@@ -196,7 +195,7 @@ class Reporter:
         return self._clock.monotonic_ms() >= self._publish_at_ms
 
     def publish(self, positions: Mapping[str, int], result_position: ResultPosition) -> None:
-        """Write everything; what the store misses is written next time. `positions` by topic/partition."""
+        """Write everything; if the store misses something, it is written next time. `positions`: by topic/partition."""
         self._publish_at_ms = self._clock.monotonic_ms() + PUBLISH_MS
         if Role.PREDICTOR not in self._who.roles:
             self._metrics.result_frame.set(result_position.frame_id)
@@ -222,19 +221,19 @@ class Reporter:
             self._shared.remove(self._key("batches", str(stream)), str(batch_id))
 
     def _note_needed(self) -> None:
-        """Until the log has been read, a worker count of it may be one of long ago."""
+        """Set the needed instances of each service; the worker count may be outdated until the log has been read."""
         knows_workers = self._knows_workers and self._was_ready
         workers = names(Role.POJOIN, self._workers)[self._inside :] if knows_workers else ()
         needed = dict.fromkeys((*self._needs, *workers), self._instances)
         if needed == self._needed:
-            return  # a scrape never finds it half written but where it changes
+            return  # unchanged, so that no scrape finds it half written
         self._needed = needed
         self._metrics.needed.clear()
         for service, instances in needed.items():
             self._metrics.needed.labels(service).set(instances)
 
     def _note_completeness(self) -> None:
-        """The last check's verdict stays in force while the store is away."""
+        """Read the last check's verdict; the known one stays in force while the store is away."""
         found = self._shared.completeness()
         if found is not None:
             self._metrics.completeness.set(found.ratio)
@@ -263,7 +262,7 @@ class Reporter:
         return report.fields() if self._needs else {}
 
     def _totals(self, result_position: ResultPosition) -> Fields:
-        """Totals by the log and the results, once both were read: a restart of a process subtracts nothing."""
+        """Totals from the log and the results, once both have been read, so that restarts don't reduce them."""
         if not self._was_ready or self._is_silent:
             return {}
         found: dict[str, int] = {}
@@ -275,14 +274,14 @@ class Reporter:
         return found
 
     def _unanswered_ms(self, result_position: ResultPosition) -> float:
-        """Age of the oldest row known to have no result; NaN where none waits."""
+        """The age of the oldest row that is known to have no result; NaN if none waits."""
         oldest = [self._trail.oldest_ms(result_position), self._inputs_wait_since_ms]
         age_ms = max((float(self._clock.wall_ms() - at) for at in oldest if at is not None), default=math.nan)
         self._metrics.unanswered_age.set(0.0 if math.isnan(age_ms) else max(0.0, age_ms / 1000))
         return age_ms
 
     def _open_rows(self) -> Fields:
-        """How many rows are open, and for how long the oldest; nothing where none ask."""
+        """The number of open rows, and for how long the oldest has been open; empty if no rows ask."""
         rows, since_ms = self._trail.open.rows, self._trail.open.since_ms
         if rows is None:
             return {}
@@ -292,7 +291,7 @@ class Reporter:
         return {"open_rows": rows, "open_ms": age_ms}
 
     def _held_by(self) -> Fields:
-        """Which input holds rows back, and since when."""
+        """The input that holds rows back, and since when."""
         if self._query is None or not isinstance(self._life, InputMachine):
             return {}
         holder = None if self._is_silent else self._life.holder()
@@ -339,7 +338,7 @@ class Reporter:
 
 
 def resident_bytes() -> int:
-    """Memory of this process; 0 where the system doesn't report it."""
+    """Memory of this process; 0 if the system doesn't report it."""
     if not _PAGES.is_file():
         return 0
     return int(_PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""What all services of all queries reported to the store, which should run, and what was counted."""
+"""Reads what the services of all queries reported to the store: which should run, counts, and where time went."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from spojoin.ports.interfaces import Store
 from spojoin.ports.shared_state import SCHEMA_VERSION
 from spojoin.protocol.packing import roles_of
 from spojoin.protocol.services import in_order
-from spojoin.protocol.topology import Role
-from spojoin.telemetry.expected import NOBODY, ExpectedServices, ServiceReport, expected_of, report_of
-from spojoin.telemetry.held import HeldBy, held_by
-from spojoin.telemetry.hop import Hop, HopTime, hop_time
+from spojoin.protocol.topology import Hop, Role
+from spojoin.telemetry.expected_services import NOBODY, ExpectedServices, ServiceReport, expected_of, report_of
+from spojoin.telemetry.hop import IN_TURN, HopTime, hop_time
+from spojoin.telemetry.waiting_input import HeldBy, held_by
 
 _PREFIX = f"spojoin:v{SCHEMA_VERSION}:"
 
-#: What a service says that does what it should: speak, or wait in silence for its turn.
+#: The states of a healthy service: it speaks, or waits silently for its turn.
 READY, STANDBY = "ready", "standby"
 FINE = (READY, STANDBY)
 
@@ -29,13 +29,13 @@ _CREDENTIALS = re.compile(r"(//)\S*(?=@)|((?:password|username)=)[^\s&,;'\"]*", 
 class ServiceStatus(NamedTuple):
     """One service's latest report; `age_s` is how old it is.
 
-    `process` is its host and process id. Latencies are those of the last minute, NaN except for the sink. `cpu_s`, the
-    processor time since the service's start, is NaN and `rss_bytes` 0 where it doesn't report them; `tuples` and
-    `matches` are counted since the start, too. `unanswered_ms` is the age of the oldest row that the service knows to
-    have no result, NaN where every row has one; it and `result_frame` are None where the service doesn't report them.
+    `process` is its host and process id. Latencies are over the last minute, NaN except for the sink. `cpu_s` is the
+    processor time since the service's start; if the service doesn't report them, it is NaN and `rss_bytes` 0. `tuples`
+    and `matches` are also counted since the start. `unanswered_ms` is the age of the oldest row that the service knows
+    to have no result, NaN if every row has one; it and `result_frame` are None if the service doesn't report them.
     `hops` are those that the service times. `open_rows` are rows that wait for later partners, the oldest for
-    `open_ms`; None where no rows ask, or the service doesn't report them. `held` is the input that rows wait for.
-    `refusal` is why the service goes on with another query than the one it was given; empty where it doesn't.
+    `open_ms`; None if no rows ask, or the service doesn't report them. `held` is the input that rows wait for.
+    `refusal` is why the service goes on with another query than the one it was given; empty if it doesn't.
     """
 
     query: str
@@ -66,7 +66,7 @@ class ServiceStatus(NamedTuple):
 
 
 class QueryStatus(NamedTuple):
-    """A query's services that report, those that should run, and what was counted since its log began, by name."""
+    """A query's services that report, those that should run, and by name the totals since its log began."""
 
     query: str
     services: list[ServiceStatus]
@@ -80,7 +80,7 @@ def read_status(store: Store, wall_ms: int) -> list[QueryStatus]:
 
 
 def statuses_of(entries: Mapping[str, Mapping[str, str]], wall_ms: int) -> list[QueryStatus]:
-    """All queries of which the store's `entries` say that they are served, or were lately."""
+    """All queries that are served, or were lately, according to the store's `entries`."""
     by_query = _by_query(status_rows(entries, wall_ms))
     reports = reports_of(entries)
     found = [
@@ -103,7 +103,7 @@ def status_rows(entries: Mapping[str, Mapping[str, str]], wall_ms: int) -> list[
 
 
 def reports_of(entries: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, ServiceReport]]:
-    """What services reported of all services, by query and service."""
+    """The reports about which services should run, by query and reporting service."""
     found: dict[str, dict[str, ServiceReport]] = {}
     for query, service, fields in _of_kind(entries, "expected"):
         if (report := report_of(fields)) is not None:
@@ -112,18 +112,19 @@ def reports_of(entries: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, 
 
 
 def totals_of(fields: Mapping[str, str]) -> dict[str, int]:
-    """What was counted since the log began: rows and refused (router), answered and matches (sink).
+    """The totals since the log began: rows and refused (router), answered and matches (sink).
 
-    The two report at different moments: an answered row has come in.
+    The two report at different moments, but a row that is answered counts as received.
     """
     found = {name: int(value) for name, value in fields.items()}
     return found | ({"rows": max(found["rows"], found.get("answered", 0))} if "rows" in found else {})
 
 
 def unanswered_ms(services: Iterable[ServiceStatus]) -> float | None:
-    """Age of the oldest row without a result, 0 where none waits; None where nobody knows.
+    """The age of the oldest row without a result, 0 if none waits; None if it is unknown.
 
-    Only the router knows rows that no frame holds: without it a known age is a lower bound, and no age means nothing.
+    Only the router knows rows that no frame holds: without the router, a known age is a lower bound, and a missing age
+    means nothing.
     """
     reported = [(row.role, row.unanswered_ms) for row in services if row.unanswered_ms is not None]
     oldest = max((age for _, age in reported if not math.isnan(age)), default=0.0)
@@ -131,25 +132,25 @@ def unanswered_ms(services: Iterable[ServiceStatus]) -> float | None:
 
 
 def open_rows(services: Iterable[ServiceStatus]) -> tuple[int, float] | None:
-    """How many rows are open, and for how many ms the oldest; None where no rows ask, or nobody knows."""
+    """The number of open rows, and for how many ms the oldest has been open; None if no rows ask, or if unknown."""
     known = [(row.open_rows, row.open_ms or 0.0) for row in services if row.open_rows is not None]
     return max(known, default=None, key=lambda found: found[1])
 
 
 def holder_of(services: Iterable[ServiceStatus]) -> HeldBy | None:
-    """The input that rows wait for, as the router says."""
+    """The input that rows wait for, as the router reports it."""
     return next((row.held for row in services if row.held is not None), None)
 
 
 def refusal_of(services: Iterable[ServiceStatus]) -> str:
-    """Why another query is served than the given one; empty where it isn't. The router that started last knows."""
+    """Why another query is served than the given one, from the router that started last; empty if it isn't."""
     routers = (row for row in services if Role.ROUTER in roles_of(row.role))
     found = [(row.wall_ms - 1_000 * row.uptime_s, row.refusal) for row in routers]
     return max(found, default=(0.0, ""))[1]
 
 
 def without_credentials(text: str) -> str:
-    """The sentence with the user and the password of any address blanked, so that it may be shown."""
+    """The sentence without the user and the password of any address, so that it may be shown."""
     return _CREDENTIALS.sub(lambda found: f"{found[1] or found[2]}***", text)
 
 
@@ -202,5 +203,39 @@ def _row(query: str, service: str, fields: Mapping[str, str], wall_ms: int) -> S
 
 
 def _hops(fields: Mapping[str, str]) -> dict[Hop, HopTime]:
-    """Of the fields `hop:<name>`, those that this version knows."""
+    """The times in the fields `hop:<name>`, for the hops that this version knows."""
     return {hop: hop_time(fields[name]) for hop in Hop if (name := f"hop:{hop}") in fields}
+
+
+class HopRow(NamedTuple):
+    """A hop as reported by the slowest of the services that time it, and the number of these services.
+
+    share: its share of the mean time of all consecutive hops; None for a hop that overlaps others
+    """
+
+    hop: Hop
+    service: str
+    services: int
+    took: HopTime
+    share: float | None
+
+
+def hop_rows(services: Iterable[ServiceStatus]) -> list[HopRow]:
+    """The hops that frames made within the last minute, in the order of `Hop`."""
+    found: dict[Hop, list[tuple[HopTime, str]]] = {}
+    for each in services:
+        for hop, took in each.hops.items():
+            if not math.isnan(took.mean_ms):
+                found.setdefault(hop, []).append((took, each.service))
+    slowest = {hop: max(found[hop]) for hop in Hop if hop in found}
+    whole_ms = sum(took.mean_ms for hop, (took, _) in slowest.items() if hop in IN_TURN)
+    return [
+        HopRow(hop, service, len(found[hop]), took, _share(hop, took, whole_ms))
+        for hop, (took, service) in slowest.items()
+    ]
+
+
+def _share(hop: Hop, took: HopTime, whole_ms: float) -> float | None:
+    if hop not in IN_TURN:
+        return None
+    return took.mean_ms / whole_ms if whole_ms else 0.0

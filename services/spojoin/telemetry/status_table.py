@@ -1,10 +1,10 @@
-"""The live table of `spojoin status`: all services of all queries, those that are gone in red, in 80 columns."""
+"""The live tables of `spojoin status`, in 80 columns: all services of all queries, and where frames' time goes."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -13,23 +13,44 @@ from rich.text import Text
 from spojoin.ports.interfaces import Store
 from spojoin.ports.shared_state import STATUS_TTL_S
 from spojoin.protocol.services import in_order
-from spojoin.telemetry.expected import ExpectedServices
-from spojoin.telemetry.hop_rows import hop_rows
-from spojoin.telemetry.hop_table import hop_table
+from spojoin.telemetry.durations import bar, duration, milliseconds, open_text, precise_milliseconds, unanswered_text
+from spojoin.telemetry.expected_services import ExpectedServices
 from spojoin.telemetry.status import (
     FINE,
+    HopRow,
     QueryStatus,
     ServiceStatus,
     holder_of,
+    hop_rows,
     open_rows,
     read_status,
     refusal_of,
     unanswered_ms,
 )
-from spojoin.telemetry.words import duration, milliseconds, open_text, unanswered_text
+
+#: characters of a hop that takes all the time
+BAR_WIDTH = 20
 
 #: services report every second; one is silent after this long without a report, and gone once its report has expired
 SILENCE_S_MAX = 5.0
+
+
+def hop_table(rows: Sequence[HopRow]) -> Table:
+    """Where a frame's time goes, one line per hop; overlapping hops are indented and have no share."""
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("  hop", no_wrap=True)
+    for title in ("p50", "p99", "share"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("in", overflow="fold")
+    for row in rows:
+        times = [precise_milliseconds(ms) for ms in (row.took.p50_ms, row.took.p99_ms)]
+        slowest = row.service if row.services == 1 else f"{row.service}, the slowest of {row.services}"
+        if row.share is None:
+            table.add_row(f"    {row.hop}", *times, "", "", slowest, style="dim")
+        else:
+            table.add_row(f"  {row.hop}", *times, f"{row.share:.0%}", bar(row.share, BAR_WIDTH), slowest)
+    return table
 
 
 def status_table(store: Store) -> RenderableType:
@@ -87,14 +108,14 @@ def _gone(expected: ExpectedServices, name: str, wall_ms: int) -> str:
 
 
 def _cells(row: ServiceStatus) -> list[str]:
-    """Frames are result position/head: results are out, seen; the predictor knows no result position."""
+    """A service's cells. Frames are those with results / those seen; the predictor knows no result position."""
     done = row.result_frame
     frames = f"{row.head_frame}" if done is None else f"{done}/{max(row.head_frame, done)}"
     return [f"  {row.service}", frames, f"{row.lag:,}", f"{row.retries:,}", duration(row.uptime_s)]
 
 
 def is_silent(row: ServiceStatus) -> bool:
-    """Whether a service's report is old; one older than its time to live comes from a clock that differs."""
+    """Whether a service's report is old; a report older than its time to live comes from another clock."""
     return SILENCE_S_MAX < row.age_s <= STATUS_TTL_S
 
 

@@ -1,4 +1,4 @@
-"""Whether a query is well, in a word and a sentence: for a test after an install, a probe and a condition."""
+"""Whether a query is well, in a word and a sentence, for a test after an install, a probe and a condition."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import NamedTuple
 from spojoin.protocol.packing import roles_of
 from spojoin.protocol.services import in_order, service_of
 from spojoin.protocol.topology import Role
-from spojoin.telemetry.expected import ExpectedServices
+from spojoin.telemetry.durations import unanswered_text
+from spojoin.telemetry.expected_services import ExpectedServices
 from spojoin.telemetry.status import FINE, ServiceStatus, holder_of, refusal_of, unanswered_ms
-from spojoin.telemetry.words import unanswered_text
 
 ACCEPTED, REFUSED = "Accepted", "NotAccepted"
 RUNNING, NOT_READY, GONE, SILENT = "Running", "NotReady", "ServiceGone", "NothingReports"
 
 
 class Wellness(NamedTuple):
-    """Whether the query that was given is served by all that results need; the reason in one word, and a sentence."""
+    """Whether all services that results need serve the given query; with the reason in one word and in a sentence."""
 
     is_well: bool
     reason: str
@@ -25,21 +25,21 @@ class Wellness(NamedTuple):
 
 
 def wellness_of(services: Iterable[ServiceStatus], expected: ExpectedServices) -> Wellness:
-    """Of a query, by those of its services that are not silent; of two instances one is enough."""
+    """A query's wellness, by its services that aren't silent; one of two instances is enough."""
     rows = list(services)
     running, accepted = running_of(rows, expected), accepted_of(refusal_of(rows))
     return accepted if running.is_well and not accepted.is_well else running
 
 
 def accepted_of(refusal: str) -> Wellness:
-    """Whether the query that was given is the one that is served; `refusal` is why not, empty where it is."""
+    """Whether the given query is the one that is served; `refusal` is the reason if not, otherwise empty."""
     if refusal:
         return Wellness(False, REFUSED, f"another query is served than the one that was given: {refusal}")
     return Wellness(True, ACCEPTED, "the query that was given is the one that is served")
 
 
 def running_of(rows: Sequence[ServiceStatus], expected: ExpectedServices) -> Wellness:
-    """Whether a query is answered, be it the one that was given or another."""
+    """Whether a query is answered, either the given one or another."""
     if not expected.needed:
         return Wellness(False, SILENT, "no service reports")
     speaking = {service_of(row.service) for row in rows}

@@ -8,9 +8,9 @@ A message is
     zeros               to a multiple of 8
     body                the columns, raw and little-endian, each zero-filled to a multiple of 8
 
-all integers little-endian. The first CRC covers everything from the version to the header's padding, the second one
-the body: each bit is covered by one of them, and `peek` need not touch the body. Decoded arrays are read-only views of
-the message, which stays alive as long as any of them.
+All integers are little-endian. The first CRC covers everything from the version to the header's padding, the second
+one the body: each bit is covered, and `peek` need not read the body. Decoded arrays are read-only views of the message
+and keep it alive.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from spojoin.errors import WireError
 from spojoin.wire._generated import spojoin_pb2 as pb
 from spojoin.wire.columns import ALIGNMENT_BYTES, ColumnReader, ColumnWriter, padding
 from spojoin.wire.headers import FORMS, Form
-from spojoin.wire.invariants import check
 from spojoin.wire.records import Record
 
 MAGIC = b"SPJ1"
@@ -36,11 +35,11 @@ SIZE_BYTES_MAX = 64 << 20
 _PREFIX = struct.Struct("<4sIIIII")
 _CHECKED = struct.Struct("<IIII")
 _CHECKED_FROM = _PREFIX.size - _CHECKED.size
-_FORMS = {form.field: (kind, form) for kind, form in FORMS.items()}
+_FORMS = {form.field: form for form in FORMS.values()}
 
 
 class Peek(NamedTuple):
-    """What a message's header alone says; None where records of that type have no such field."""
+    """What a message's header alone contains; a field is None if records of that type have no such field."""
 
     kind: type[Record]
     epoch: int | None
@@ -49,10 +48,13 @@ class Peek(NamedTuple):
 
 def encode(record: Record, *, size_bytes_max: int = SIZE_BYTES_MAX) -> bytes:
     """A record as one message; WireError if its parts contradict each other or it would exceed `size_bytes_max`."""
-    check(record)
+    form = FORMS.get(type(record))
+    if form is None:
+        raise WireError(f"a {type(record).__name__} is no record of the wire format")
+    form.check(record)
     envelope = pb.Envelope()
     columns = ColumnWriter(envelope.columns)
-    header = _header(record, envelope, columns)
+    header = _header(form, record, envelope, columns)
     pad = padding(len(header))
     size = _PREFIX.size + len(header) + len(pad) + columns.size
     if size > size_bytes_max:
@@ -65,10 +67,7 @@ def encode(record: Record, *, size_bytes_max: int = SIZE_BYTES_MAX) -> bytes:
     return b"".join((MAGIC, zlib.crc32(head).to_bytes(4, "little"), head, *columns.chunks))
 
 
-def _header(record: Record, envelope: pb.Envelope, columns: ColumnWriter) -> bytes:
-    form = FORMS.get(type(record))
-    if form is None:
-        raise WireError(f"a {type(record).__name__} is no record of the wire format")
+def _header(form: Form, record: Record, envelope: pb.Envelope, columns: ColumnWriter) -> bytes:
     header = getattr(envelope, form.field)
     header.SetInParent()
     try:
@@ -80,30 +79,30 @@ def _header(record: Record, envelope: pb.Envelope, columns: ColumnWriter) -> byt
 
 
 def decode(data: bytes | memoryview, *, size_bytes_max: int = SIZE_BYTES_MAX) -> Record:
-    """The record of a message, its arrays being views; WireError unless the message is complete and intact."""
+    """The record of a message, with views as arrays; WireError unless the message is complete and intact."""
     view = _aligned(data)
     envelope, body_at, body_crc = _open(view, size_bytes_max)
     body = view[body_at:]
     if zlib.crc32(body) != body_crc:
         raise WireError(f"the columns of a message of {len(view)} bytes do not match their CRC-32: they were altered")
-    kind, form = _form(envelope)
-    columns = ColumnReader(envelope.columns, body, kind.__name__)
-    record = form.read(getattr(envelope, form.field), columns)
+    form = _form(envelope)
+    columns = ColumnReader(envelope.columns, body, form.kind.__name__)
+    record: Record = form.read(getattr(envelope, form.field), columns)
     columns.finish()
-    check(record)
+    form.check(record)
     return record
 
 
 def peek(data: bytes | memoryview, *, size_bytes_max: int = SIZE_BYTES_MAX) -> Peek:
     """Type, epoch and frame of a message from its header alone; the body is neither read nor checked."""
     envelope, _, _ = _open(memoryview(data), size_bytes_max)
-    kind, form = _form(envelope)
+    form = _form(envelope)
     header = getattr(envelope, form.field)
-    return Peek(kind, getattr(header, "epoch", None), getattr(header, "frame_id", None))
+    return Peek(form.kind, getattr(header, "epoch", None), getattr(header, "frame_id", None))
 
 
 def _aligned(data: bytes | memoryview) -> memoryview:
-    """A read-only view at an address that is a multiple of 8: of the message itself, or else of a copy."""
+    """A read-only view of the message, or of a copy if the message's address isn't a multiple of 8."""
     view = memoryview(data).cast("B") if isinstance(data, memoryview) else memoryview(data)
     if np.frombuffer(view, np.uint8).ctypes.data % ALIGNMENT_BYTES:
         view = memoryview(bytes(view))
@@ -111,7 +110,7 @@ def _aligned(data: bytes | memoryview) -> memoryview:
 
 
 def _open(view: memoryview, size_bytes_max: int) -> tuple[pb.Envelope, int, int]:
-    """The envelope, where the body starts, and its CRC-32."""
+    """The envelope, the offset of the body, and the body's CRC-32."""
     if len(view) > size_bytes_max:
         raise WireError(f"a message has {len(view)} bytes, more than the limit of {size_bytes_max}")
     if len(view) < _PREFIX.size:
@@ -140,7 +139,7 @@ def _envelope(data: memoryview) -> pb.Envelope:
         raise WireError(f"a message's header is no Envelope: {error}") from error
 
 
-def _form(envelope: pb.Envelope) -> tuple[type[Record], Form]:
+def _form(envelope: pb.Envelope) -> Form:
     field = envelope.WhichOneof("record")
     if field is None:
         raise WireError("a message holds a type of record that this version does not know, or none")

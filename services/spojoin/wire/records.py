@@ -1,25 +1,33 @@
-"""What travels between services, as plain data over NumPy and Arrow arrays.
+"""The records that travel between services: plain data over NumPy and Arrow arrays.
 
-Arrays of a received record are views of the message: never write to them. Indexes count tuples of one stream from 0;
-seq counts tuples of all streams from 0.
+The arrays of a received record are views of the message: never write to them. An index counts the tuples of one stream
+from 0; a seq counts the tuples of all streams from 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U8, U16, U32
+from spojoin.wire.fields import (
+    SUMS,
+    TRACES,
+    AnyLength,
+    Codes,
+    Local,
+    OneOrEach,
+    Rising,
+    Seldom,
+    Wire,
+    any_length,
+    guidance,
+)
 from spojoin.wire.sums import Sums
-
-I64 = NDArray[np.int64]
-U16 = NDArray[np.uint16]
-U32 = NDArray[np.uint32]
-U8 = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +42,37 @@ class SourcePosition:
 #: (stream, partition) -> where reading resumes
 SourceState = dict[tuple[int, int], SourcePosition]
 
-
-#: A batch's group where the window moves within a batch.
+#: The group of a batch if the window moves within a batch.
 NO_GROUP = -1
 
 
 @dataclass(slots=True)
 class StreamSlice:
-    """One stream's tuples in one frame, n of them, and its bounds, constant over the frame.
+    """The n tuples of one stream in one frame, and the stream's bounds, which are constant over the frame.
 
-    first_index: how many tuples of that stream came before this frame
-    positions: uint16 (n,), place of each tuple in the frame, ascending
+    first_index: how many tuples of the stream came before this frame
+    positions: uint16 (n,), position of each tuple in the frame, ascending
     codes: one int64 (n,) per key column of the stream
     lower: int64 (1,) or (n,), first index of the *opposite* stream (self join: the same) in each probe's window
-    times_us: int64 (n,) or None where the query needs no time
+    times_us: int64 (n,); None if the query needs no time
     keys: Arrow int64 or string array (n,), the users' keys
     batch_id, batch_first: the batch that this frame's tuples belong to, and its first index
     seals: whether that batch ends with this frame
-    group: batches of one group leave every window together; NO_GROUP where the window moves within a batch
-    handover_batch, handover_index: batches below are immutable for this frame's probes, as are tuples below that index
+    group: batches of one group leave every window together; NO_GROUP if the window moves within a batch
+    handover_batch, handover_index: for this frame's probes, batches and tuples below these are immutable
     live_batch: the oldest batch that a window of this frame can reach
-    payload: the columns that travel with the tuples, n rows; None where the query needs none
-    passed, void: rows of the stream before this frame, and in it, that have no index since an index condition is NULL
-        of them: they join nothing, but take a place in windows by count
-    places: int64 (n,), place of each tuple among all rows of the stream; None where it is index + passed
-    own: of rows that ask, int64 (n,), the index of the right tuple that is the same row, where the two match; else
-        NO_OWN, or OWN_VOID where an index condition is NULL of it; None where all are NO_OWN
+    payload: the columns that travel with the tuples, n rows; None if the query needs none
+    passed, void: how many void rows of the stream came before this frame, and are in it; they have no index and join
+        nothing, but take a place in windows by count
+    places: int64 (n,), place of each tuple among all rows of the stream; None if it is index + passed
+    own: int64 (n,), for rows that ask: the index of the right tuple that is the same row, if the two match; otherwise
+        NO_OWN, or OWN_VOID for a void row; None if all are NO_OWN
     """
 
     first_index: int
-    positions: U16
-    codes: tuple[I64, ...]
-    lower: I64
+    positions: Rising[U16]
+    codes: Codes
+    lower: OneOrEach[I64]
     times_us: I64 | None
     keys: pa.Array
     batch_id: int
@@ -75,13 +82,13 @@ class StreamSlice:
     handover_batch: int
     handover_index: int
     live_batch: int
-    payload: pa.RecordBatch | None = None
+    payload: Seldom[pa.RecordBatch] = None
     passed: int = 0
     void: int = 0
-    places: I64 | None = None
-    own: I64 | None = None
-    #: Not of the record: columns that a process has sorted, by slot (see `protocol.sorting`).
-    sorted_columns: dict[int, tuple[I64, U16]] = field(default_factory=dict, init=False, repr=False)
+    places: Seldom[I64] = None
+    own: Seldom[I64] = None
+    #: Not of the record: columns that a process has sorted, by slot (see `protocol.frame_evaluation`).
+    sorted_columns: Local[dict[int, tuple[I64, U16]]] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -95,37 +102,38 @@ class StreamSlice:
         return np.arange(first, first + len(self), dtype=np.int64)
 
 
-#: Of a row that asks: no tuple that it could find is the row itself; it can find none at all.
+#: Values of `own`: no tuple that the row could find is the row itself; the row can find no tuple at all.
 NO_OWN, OWN_VOID = -1, -2
 
 
 @dataclass(slots=True)
 class Closing:
-    """The rows of a stream that a frame answers, n of them, of which m search (rule P16).
+    """The n rows of a stream that close with a frame and are answered; m of them search (rule P16).
 
-    first: the index of the first of them, or of the first that is still open
+    first: the index of the first of these rows; if there are none, of the first row that is still open
     seqs: int64 (n,), ascending
-    positions: uint16 (m,), positions among the frame's answers of those that search, ascending: of the others an index
-        condition is NULL
-    after: uint32 (m,), how many of the frame's rows come before each of them closes: it finds those and earlier ones
+    positions: uint16 (m,), positions of the searching rows among the frame's answers, ascending; other rows are void
+    after: uint32 (m,), how many of the frame's rows come before each row closes: it finds those and earlier rows
     codes: one int64 (m,) per key column of the stream
-    lower: int64 (1,) or (m,), first index of the other stream that each may find
-    own: int64 (m,), as in `StreamSlice`, None where all are NO_OWN
-    reached: the first index of the other stream that a row may find which closes here or is open
-    places: uint16 (n,), positions of all n among the frame's answers, ascending; None where these are all the answers
+    lower: int64 (1,) or (m,), first index of the other stream that each row may find
+    own: int64 (m,), as in `StreamSlice`; None if all are NO_OWN
+    reached: the first index of the other stream that a row may find that closes here or stays open
+    places: uint16 (n,), positions of all n rows among the frame's answers, ascending; None if there are no others
     """
 
     first: int
-    seqs: I64
-    positions: U16
-    after: U32
-    codes: tuple[I64, ...]
-    lower: I64
+    seqs: Annotated[I64, Wire(lengths=any_length, rises=True)]
+    positions: Rising[U16]
+    after: Annotated[U32, Wire(ascends=True)]
+    codes: Codes
+    lower: OneOrEach[I64]
     own: I64 | None
     reached: int
-    places: U16 | None = None
-    #: Not of the record: columns that a process has sorted, by slot (see `protocol.sorting`).
-    sorted_columns: dict[int, tuple[I64, U16]] = field(default_factory=dict, init=False, repr=False)
+    places: Annotated[
+        U16 | None, Wire(flag="has_places", rises=True, lengths=lambda closing, _: (len(closing.seqs),))
+    ] = None
+    #: Not of the record: columns that a process has sorted, by slot (see `protocol.frame_evaluation`).
+    sorted_columns: Local[dict[int, tuple[I64, U16]]] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -161,100 +169,71 @@ Probes = StreamSlice | Closing
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unjoined:
-    """Rows of one input that have a number but join nothing, n of them.
+    """The n rows of one input that have a number but join nothing.
 
-    input: its number in the query; positions: uint16 (n,), places in the frame, ascending; keys: as in a slice
+    input: its number in the query; positions: uint16 (n,), positions in the frame, ascending; keys: as in a slice
     """
 
     input: int
-    positions: U16
+    positions: Rising[U16]
     keys: pa.Array
 
     def __len__(self) -> int:
         return len(self.positions)
 
 
-#: Keys that are not among the frequent ones are counted together, in this many buckets.
-FREQUENCY_BUCKETS = 128
+#: When inputs were produced: times, and how many rows each holds for.
+ProducedMs = AnyLength[I64]
+ProducedRuns = Annotated[U32, Wire(lengths=lambda record, _: (len(record.produced_ms),))]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Frequencies:
-    """How often a query's keys occur, as a router found once; before that, empty arrays.
-
-    codes: int64 (k,), the most frequent keys, ascending
-    tuples, pairs: uint32 (k + FREQUENCY_BUCKETS,), shares of all tuples, and of all pairs of a left and a right tuple
-        with the same key, in units of 2**-32: for each of these keys, then for the other keys in each bucket
-    """
-
-    codes: I64
-    tuples: U32
-    pairs: U32
-
-    def __len__(self) -> int:
-        return len(self.tuples)
-
-
-NO_FREQUENCIES = Frequencies(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
-
-NONE_HOT: U8 = np.empty(0, np.uint8)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Guidance:
-    """What a layout needs besides a frame's tuples; at least one of the two isn't empty.
-
-    hot: uint8 (count,), 1 where the predictor calls a tuple's key hot
-    frequencies: of keys, the same in every frame once they are known
-    """
-
-    hot: U8 = field(default_factory=lambda: NONE_HOT)
-    frequencies: Frequencies = NO_FREQUENCIES
-
-
+NO_GUIDANCE: U8 = np.empty(0, np.uint8)
 NONE_SILENT: U8 = np.empty(0, np.uint8)
 
 
 @dataclass(slots=True)
 class Frame:
-    """A run of consecutive tuples with everything a reader needs to evaluate it (the log's main record).
+    """A run of consecutive tuples with everything that a reader needs to evaluate it: the log's main record.
 
     previous_link and link chain the source offsets: a reader accepts only the frame that follows its link (rule P3).
     produced_ms, produced_runs: run-length coded times at which the inputs were produced, in frame order
-    rejected: cumulative count of rows refused, by reason
-    checkpoint: what only a router needs to resume here (event-time merge), opaque to all others
-    guidance: for a layout that needs more than the tuples; None until it is known, and for all other layouts
-    fingerprint: of the query's meaning; 0 in logs that are older than it
-    silent: uint8 (answers,), 1 where an earlier generation has given the answer; empty where none has (rule P12)
+    rejected: cumulative count of refused rows, by reason
+    checkpoint: what a router needs to resume here (event-time merge); opaque to other services
+    guidance: uint8, what the workers of another evaluation need besides the tuples, opaque to others; usually empty
+    fingerprint: of the query's meaning; 0 in logs older than this field
+    silent: uint8 (answers,), 1 for an answer that an earlier generation has given; empty if there is none (rule P12)
     unjoined: rows in no slice
-    is_shared: whether both slices are of one input, so that a row may stand in both
-    closings: of a query whose left rows ask, those that it answers here, and where both sides do, the right ones as
-        well; empty where each tuple answers
+    is_shared: whether one input feeds both slices, so a row may be in both
+    closings: if left rows ask, the left rows that are answered here, and if both sides ask, the right rows as well;
+        empty if each tuple answers
     """
 
     epoch: int
     frame_id: int
     first_seq: int
     count: int
-    slices: tuple[StreamSlice, ...]
+    slices: Annotated[tuple[StreamSlice, ...], Wire(lengths=lambda *_: (1, 2))]
     workers: int
     previous_link: int
     link: int
     source: SourceState
     checkpoint: bytes
     rejected: dict[str, int]
-    produced_ms: I64
-    produced_runs: U32
-    guidance: Guidance | None = None
+    produced_ms: ProducedMs
+    produced_runs: ProducedRuns
+    guidance: Annotated[U8, Wire(coding=guidance(NO_GUIDANCE), lengths=any_length)] = field(
+        default_factory=lambda: NO_GUIDANCE
+    )
     fingerprint: int = 0
-    silent: U8 = field(default_factory=lambda: NONE_SILENT)
-    unjoined: tuple[Unjoined, ...] = ()
+    silent: Annotated[U8, Wire(flag="has_silent", absent=NONE_SILENT, lengths=lambda frame, _: (0, frame.answers))] = (
+        field(default_factory=lambda: NONE_SILENT)
+    )
+    unjoined: Annotated[tuple[Unjoined, ...], Wire(columns="unjoined_columns")] = ()
     is_shared: bool = False
-    closings: tuple[Closing, ...] = ()
+    closings: Annotated[tuple[Closing, ...], Wire(names=("closing", "right_closing"), columns="closing_columns")] = ()
 
     @property
     def answers(self) -> int:
-        """How many answers the frame asks for: one a tuple, or one a row that closes with it."""
+        """How many answers the frame needs: one for each tuple, or one for each row that closes with it."""
         return sum(len(each.seqs) for each in self.closings) if self.closings else self.count
 
     @property
@@ -264,11 +243,11 @@ class Frame:
 
     @property
     def is_answered(self) -> bool:
-        """Whether parts report on the frame: answers are asked for, and not all of them were given before."""
+        """Whether parts answer for the frame: it needs answers, and not all of them were given before."""
         return self.answers > 0 and not self.is_silent
 
     def probes(self, stream: int) -> Probes:
-        """What searches on behalf of a stream."""
+        """The probes of a stream."""
         return self.closings[stream] if self.closings else self.slices[stream]
 
 
@@ -276,12 +255,11 @@ class Frame:
 class Barrier:
     """A router's claim to the log: frames of older epochs that follow it are void.
 
-    fingerprint: of the query's meaning; 0 in logs that are older than it
+    fingerprint: of the query's meaning; 0 in logs older than this field
     closes: whether to ignore all that follows, because another generation of the query continues (rule P12)
-    checkpoint: of one that closes, where rows are in event-time order: the router's last one and what it has refused
+    checkpoint: if it closes and rows are in event-time order, the router's last checkpoint with the rows refused so far
     first_indexes: the index of each stream's first row in this log; empty if all are 0
-    first_seq: the number of its first row of all; 0 where that is the sum of `first_indexes`, as when no row stands in
-        two streams
+    first_seq: the seq of the log's first row; 0 if that is the sum of `first_indexes`, as when no row is in two streams
     """
 
     epoch: int
@@ -298,9 +276,9 @@ class Announcement:
     """A request for a generation of a query: the first, or one that replaces its predecessor (rule P12).
 
     text: the query file; backfill: a `Backfill`, how far back to fill its windows
-    inputs: the topics of its inputs, in their order; empty in announcements that are older than it
-    owner: whose query it is, to whom its name belongs then; empty in announcements that are older than it
-    adopts: the owner that the name is taken over from; empty where it is nobody's yet, or the owner's already
+    inputs: the topics of its inputs, in order; empty in announcements older than this field
+    owner: the owner of the query and its name; empty in announcements older than this field
+    adopts: the previous owner, from whom the name is taken over; empty if the name is free, or already the owner's
     """
 
     generation: int
@@ -316,10 +294,10 @@ class Announcement:
 class Takeover:
     """A generation begins where `from_generation` stopped: all rows before `source` have been answered or refused.
 
-    counts: rows of each stream of that generation, numbered: its rows with a number, rejected: its refused rows by
-        reason. Streams are those of that generation; `source` counts its inputs.
-    checkpoint: its router's last one, if rows behind `source` were answered in event-time order; else empty
-    lateness_us: how far event times might run back, for it or a generation before it
+    The streams and inputs are those of `from_generation`.
+    counts: its rows by stream; numbered: its rows with a number; rejected: its refused rows by reason
+    checkpoint: its router's last checkpoint, if rows behind `source` were answered in event-time order; otherwise empty
+    lateness_us: the largest lateness of it and all generations before it
     """
 
     generation: int
@@ -334,10 +312,10 @@ class Takeover:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """An instance of a service is alive (rule P15).
+    """A beat: an instance of a service is alive (rule P15).
 
-    instance: which of its instances; life: distinguishes its restarts
-    term: with `speaks`, of the instance's right to speak; else the latest that it has heard of
+    instance: which instance of the service; life: distinguishes the instance's restarts
+    term: the term of the instance's seat if it `speaks`; otherwise the latest term that it knows
     """
 
     service: str
@@ -349,7 +327,7 @@ class Presence:
 
 @dataclass(frozen=True, slots=True)
 class WorkerCount:
-    """A request: from a later frame on, PO-Join workers 0..workers-1 share the batches. The largest version counts."""
+    """A request: PO-Join workers 0..workers-1 share the batches from a later frame on. The largest version counts."""
 
     version: int
     workers: int
@@ -363,7 +341,7 @@ class DirectionRanks:
     start, length: uint16 (m,); the predicate holds iff (position - start) mod 2**16 < length
     """
 
-    positions: U16
+    positions: AnyLength[U16]
     start: U16
     length: U16
 
@@ -383,18 +361,19 @@ class SortedColumn:
     """A batch's codes of one key column, int64 (n,) ascending; order: uint16 (n,), their arrival offsets."""
 
     slot: int
-    codes: I64
-    order: U16
+    codes: Annotated[I64, Wire(ascends=True)]
+    order: Annotated[U16, Wire(is_rank=True)]
 
 
 @dataclass(slots=True)
 class Run:
     """One mutable joiner's sorted columns of a sealed batch.
 
-    The joiner of predicate 0 is the carrier: it adds seqs int64 (n,), times_us, keys, payload and places; None
-    elsewhere. places: int64 (n,), as in `StreamSlice`, None where all are the tuples' indexes
-    lower, own: int64 (n,), of rows that ask, as in `StreamSlice`; None of others
-    An empty run says that the log no longer holds this batch, nor older ones: they were made, or have expired.
+    The joiner of predicate 0 is the carrier: it adds seqs int64 (n,), times_us, keys, payload and places, which are
+    None in other joiners' runs.
+    places: int64 (n,), as in `StreamSlice`; None if all equal the tuples' indexes
+    lower, own: int64 (n,), as in `StreamSlice`, for rows that ask; None for others
+    An empty run means that the log no longer holds this batch or older ones: they were made, or have expired.
     """
 
     stream: int
@@ -403,18 +382,18 @@ class Run:
     end: int
     group: int
     predicate: int
-    columns: tuple[SortedColumn, ...]
+    columns: Annotated[tuple[SortedColumn, ...], Wire(names=("slots",))]
     seqs: I64 | None
     times_us: I64 | None
     keys: pa.Array | None
-    payload: pa.RecordBatch | None = None
-    places: I64 | None = None
-    lower: I64 | None = None
-    own: I64 | None = None
+    payload: Seldom[pa.RecordBatch] = None
+    places: Seldom[I64] = None
+    own: Seldom[I64] = None
+    lower: Seldom[I64] = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether it holds no tuples."""
+        """Whether the run holds no tuples."""
         return self.first == self.end
 
 
@@ -422,7 +401,7 @@ class Run:
 class Batch:
     """An immutable batch of one stream: tuples first..end-1, with all key columns sorted, and permutations.
 
-    columns: by slot, each once
+    columns: each slot once
     permutations: per (slot_a, slot_b), uint16 (n,): rank in slot_b of the tuple with rank i in slot_a
     payload, places, lower, own: as in `Run`
     """
@@ -432,35 +411,36 @@ class Batch:
     first: int
     end: int
     group: int
-    columns: tuple[SortedColumn, ...]
+    columns: Annotated[tuple[SortedColumn, ...], Wire(names=("slots",))]
     permutations: dict[tuple[int, int], U16]
     seqs: I64
     times_us: I64 | None
     keys: pa.Array | None
-    payload: pa.RecordBatch | None = None
-    places: I64 | None = None
-    lower: I64 | None = None
-    own: I64 | None = None
+    payload: Seldom[pa.RecordBatch] = None
+    places: Seldom[I64] = None
+    own: Seldom[I64] = None
+    lower: Seldom[I64] = None
 
 
 @dataclass(slots=True)
 class Matches:
     """One direction's matches of the m probes in a part: counts int64 (m,) and, except for count output, the partners.
 
-    offsets: int64 (m + 1,), partners: int64 seqs ascending within a probe, possibly cut at the query's limit, or only
-    those that its choices need (counts are still complete); None for count output.
-    sums: of what partners add to aggregates, where parts sum it; None where they don't, or where all are 0
+    offsets: int64 (m + 1,); None for count output
+    partners: int64 seqs, ascending within a probe, possibly cut at the query's limit, or only the partners that its
+        choices need (counts are complete nevertheless); None for count output
+    sums: what partners add to aggregates, if parts sum it; None if they don't, or if all sums are 0
     """
 
     counts: I64
-    offsets: I64 | None = None
-    partners: I64 | None = None
-    sums: Sums | None = None
+    offsets: Annotated[I64 | None, Wire(lengths=lambda _, size: (size + 1,))] = None
+    partners: AnyLength[I64 | None] = None
+    sums: Annotated[Sums | None, Wire(coding=SUMS)] = None
 
 
 @dataclass(slots=True)
 class Part:
-    """What one part (0: mutable, 1 + w: PO-Join worker w) found for frame positions [begin, end) of a frame.
+    """What one part (0: mutable, 1 + w: PO-Join worker w) found for positions [begin, end) of a frame.
 
     directions: in query direction order; each holds that direction's probes among these positions, in frame order
     """
@@ -475,30 +455,30 @@ class Part:
 
 @dataclass(slots=True)
 class Result:
-    """Final rows for frame positions [begin, end) of a frame, in output order, as an Arrow record batch.
+    """Final rows for positions [begin, end) of a frame, in output order, as an Arrow record batch.
 
-    `is_last` is whether `end` is the frame's count. `produced_ms`/`produced_runs` as in the frame, for latency.
-    `generation` is the query's generation that answered. `matches` is the number of matches if `rows` must be unpacked
-    to count them, as with bitmaps; else 0.
-
-    probes: of a select list, int64 (n,), ascending, for each of n rows the seq of the row that answered; where rows of
-        both sides ask, the number of its answer; None for other outputs
-    traces: its `traceparent`, an Arrow string array (n,), null where it has none; None where nobody asks for it
-    behind: where the next generation would begin if this one ended behind this result; None where nobody asks for it
+    is_last: whether `end` is the frame's count
+    produced_ms, produced_runs: as in the frame, for latency
+    generation: the query's generation that answered
+    matches: the number of matches if `rows` must be unpacked to count them, as with bitmaps; otherwise 0
+    probes: int64 (n,), ascending; with a select list, the seq of the row that answered for each of n rows; if rows of
+        both sides ask, the number of the answer; None for other outputs
+    traces: the `traceparent` of each row that answered, an Arrow string array (n,) with nulls; None if not needed
+    behind: where the next generation would begin if this one ended after this result; None if not needed
     """
 
     frame_id: int
     begin: int
     end: int
     is_last: bool
-    rows: pa.RecordBatch
-    produced_ms: I64
-    produced_runs: U32
-    generation: int = 1
-    matches: int = 0
-    probes: I64 | None = None
-    traces: pa.Array | None = None
-    behind: Takeover | None = None
+    rows: Annotated[pa.RecordBatch, Wire(is_late=True)]
+    produced_ms: ProducedMs
+    produced_runs: ProducedRuns
+    generation: Annotated[int, Wire(absent=1)] = 1
+    matches: Local[int] = 0
+    probes: Annotated[I64 | None, Wire(flag="probes", is_late=True, ascends=True)] = None
+    traces: Annotated[pa.Array | None, Wire(coding=TRACES, flag="traces", is_late=True)] = None
+    behind: Local[Takeover | None] = None
 
 
 @dataclass(slots=True)
@@ -510,12 +490,12 @@ class HotKeys:
     hot: dict[tuple[int, int], tuple[I64, I64]]
 
 
-#: Names and values, in order; a name may stand several times.
+#: Names and values, in order; a name may occur several times.
 MessageHeaders = tuple[tuple[str, bytes | None], ...]
 
 
 class Came(NamedTuple):
-    """A row as it came: its message, or of several rows in one its own bytes; the message's key, headers and time."""
+    """A row as it came: its bytes within the message, and the message's key, headers and time."""
 
     value: bytes
     key: bytes | None
@@ -524,13 +504,13 @@ class Came(NamedTuple):
 
 
 def nothing_came(_offset: int, _row: int) -> Came:
-    """Of rows that no messages brought."""
+    """For rows that came in no message."""
     return Came(b"", None, (), None)
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A row that could not take part: its place, the reason, and what came: see `Came`."""
+    """A row that can't take part: its place, the reason, and the row as it came (see `Came`)."""
 
     stream: int
     partition: int
@@ -539,24 +519,25 @@ class DeadLetter:
     reason: str
     detail: str
     value: bytes
-    key: bytes | None = None
-    headers: MessageHeaders = ()
-    timestamp_ms: int | None = None
+    key: Local[bytes | None] = None
+    headers: Local[MessageHeaders] = ()
+    timestamp_ms: Local[int | None] = None
 
 
 @dataclass(slots=True)
 class Rows:
-    """Parsed, valid rows of one input partition in its order, n of them, and the dead letters between them.
+    """The n parsed, valid rows of one input partition in its order, and the dead letters between them.
 
-    offsets int64 (n,) and rows int64 (n,) give their places; `next_offset` follows the last message looked at.
+    offsets, rows: int64 (n,), each row's offset, and its number within the message
+    next_offset: the offset after the last message that was read
     codes: one int64 (n,) per key column; times_us int64 (n,) or None; keys Arrow array (n,); produced_ms int64 (n,)
-    heartbeat_us: event time below which the partition promises no more rows, or None
-    latest_ms: the timestamp of the last message looked at, or None
-    as_it_came: gives a row by its place, offset and number
-    payload: the columns that travel with the rows; None where the query needs none
-    members, joins: uint8 (n,), a bit for each stream of the query: whether the row passes its filter, and whether, in
-        addition, its index conditions are not NULL; None where every row joins in the streams of its input. A row that
-        asks joins in any case; where they are NULL, it has the stream's bit from `model.ASKS_NOTHING` on besides
+    heartbeat_us: the partition promises no more rows with event times below this; or None
+    latest_ms: the timestamp of the last message that was read, or None
+    as_it_came: returns a row as it came, by its offset and number
+    payload: the columns that travel with the rows; None if the query needs none
+    members, joins: uint8 (n,), a bit for each stream of the query: whether the row passes the stream's filter
+        (members), and isn't void (joins); None if every row joins in the streams of its input. A row that asks joins
+        even if it is void, and then has the stream's bit from `model.ASKS_NOTHING` on as well
     """
 
     offsets: I64

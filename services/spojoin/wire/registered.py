@@ -14,19 +14,19 @@ from typing import NamedTuple
 
 from spojoin.errors import BadData
 
-#: What a value of this format begins with; no text does, nor does an Arrow stream.
+#: The first byte of a value in this format; no text and no Arrow stream begins with it.
 MAGIC = 0
-#: Bytes before the data.
+#: How many bytes precede the data.
 PREFIX_BYTES = 5
 
 _PREFIX = struct.Struct(">bI")
-#: Types nest no deeper than that in any sensible file.
+#: A file whose types nest deeper than this is refused.
 _DEPTH_MAX = 32
 _VARINT_BYTES_MAX = 5
 
 
 class UnknownSchema(BadData):
-    """No schema has this id, or nothing can be read with the one that has it."""
+    """No schema has this id, or its schema can't be used for reading."""
 
 
 class SchemaKind(enum.StrEnum):
@@ -38,7 +38,7 @@ class SchemaKind(enum.StrEnum):
 
 
 class Reference(NamedTuple):
-    """A schema that another one imports, by the name under which it does."""
+    """A schema that another one imports, and the name by which it does."""
 
     name: str
     schema: RegisteredSchema
@@ -46,7 +46,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema with all that it imports.
+    """A schema with all its imports.
 
     text: Avro and JSON Schema as JSON; Protobuf as a FileDescriptorProto in base64, the registries' form `serialized`
     """
@@ -57,17 +57,17 @@ class RegisteredSchema:
 
 
 def framed(schema_id: int, data: bytes) -> bytes:
-    """A message's value."""
+    """The value of a message: the prefix and the data."""
     return _PREFIX.pack(MAGIC, schema_id) + data
 
 
 def schema_id_of(value: bytes) -> int | None:
-    """The id in a value that begins with MAGIC; None where it is too short to have one."""
+    """The schema id in a value that begins with MAGIC; None if the value is too short to have one."""
     return None if len(value) < PREFIX_BYTES else int(_PREFIX.unpack_from(value)[1])
 
 
 def type_path(data: bytes) -> tuple[tuple[int, ...], int]:
-    """The path of a Protobuf message's type in its file, and the place behind it. Raises ValueError."""
+    """The path of a Protobuf message's type in its file, and the offset after it. Raises ValueError."""
     count, at = _zigzag(data, 0)
     if not 0 <= count <= _DEPTH_MAX:
         raise ValueError(f"the path of its type has {count} steps")

@@ -1,20 +1,21 @@
 """Results as Kafka messages that clients can read without this package.
 
-Frames form: one message a result; the value is a plain Arrow IPC stream. JSON form: one message a probe. Row forms:
-one message a row, in Avro or JSON Schema in Confluent's wire format, or of a select list in plain JSON; with a key if
-the query names one. But for the first, a result without rows is one
-message without a value, so that the output always shows its progress. All that this system needs of a message is in
-its headers, numbers as decimal text:
+Frames form: one message for each result; the value is a plain Arrow IPC stream. JSON form: one message for each probe.
+Row forms: one message for each row, as Avro or JSON Schema in Confluent's wire format, or plain JSON for a select
+list; with a key if the query names one. Except in the frames form, a result without rows is one message without a
+value, so that the output always shows its progress. The headers hold all that services need to know about a message,
+with numbers as decimal text:
 
     spojoin-generation              the generation of the query that answered, from 1; it has its own frames and seqs
     spojoin-frame, spojoin-begin    the frame, and the position where the result starts
-    spojoin-end, spojoin-last       the position where it ends, and 1 if that is the frame's end, else 0; on a result's
-                                    last message only
+    spojoin-end, spojoin-last       the position where it ends, and 1 if that is the frame's end, otherwise 0; only on
+                                    the last message of a result
     spojoin-seq                     JSON and row forms: the probe of this message; the output ascends by it
-    spojoin-row                     row forms: the row's number among its probe's, from 0; not on the last of them
-    traceparent                     row forms: that of the probe's input record, where the query asks for it
+    spojoin-row                     row forms: the row's number within its probe, from 0; not on the probe's last row
+    traceparent                     row forms: the one of the probe's input record, if the query asks for it
     spojoin-produced                when the inputs were produced, run-length coded (see `pack_produced`)
-    spojoin-matches                 matches in all results up to the message's end, or else to its start; for people
+    spojoin-matches                 for people: matches in all results up to the message's end, or if it is not the
+                                    last message of its result, up to the result's start
     spojoin-takeover                on the last message of a frame: how far the inputs are answered, a `Takeover` record
 """
 
@@ -31,12 +32,15 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64, U32
 from spojoin.errors import WireError
 from spojoin.model import TRACEPARENT
 from spojoin.wire.codec import decode, encode
-from spojoin.wire.headers import ipc_batch, ipc_bytes
-from spojoin.wire.invariants import TUPLES_MAX, check
-from spojoin.wire.records import I64, U32, Result, Takeover
+from spojoin.wire.columns import ipc_batch, ipc_bytes
+from spojoin.wire.headers import FORMS
+from spojoin.wire.invariants import TUPLES_MAX
+from spojoin.wire.records import Result, Takeover
+from spojoin.wire.result_forms import FRAMES, JSON
 
 Headers = dict[str, bytes]
 
@@ -51,12 +55,8 @@ PRODUCED = "spojoin-produced"
 MATCHES = "spojoin-matches"
 TAKEOVER = "spojoin-takeover"
 CONTENT_TYPE = "content-type"
-ARROW_STREAM = b"application/vnd.apache.arrow.stream"
-JSON = b"application/json"
-#: Row forms; not the types of bare Avro and JSON, since a schema's id stands first.
-REGISTERED_AVRO = b"application/vnd.schemaregistry.avro"
-REGISTERED_JSON = b"application/vnd.schemaregistry.json"
 
+_FORM = FORMS[Result]
 _ALL_ROWS = 2**63 - 1
 
 #: number of runs, first time in ms, and the widths in bytes of the time differences and of the run lengths
@@ -66,7 +66,7 @@ _UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<u2"), 4:
 
 
 class OutputMessage(NamedTuple):
-    """What goes into the results topic."""
+    """A message of the results topic."""
 
     headers: Headers
     value: bytes
@@ -76,10 +76,10 @@ class OutputMessage(NamedTuple):
 class ResultProgress(NamedTuple):
     """The progress of the output up to a message.
 
-    Results are out for the positions of `frame_id` before `position`, which is its end if `is_last`. In the forms with
-    several messages a result those of probes up to `seq` are out too, but of `seq` itself, where `row` is given, only
-    the rows up to that; they must not be written again. `matches` counts those of all results that are out; 0 if the
-    message does not say.
+    Results are out for the positions of `frame_id` before `position`, which is the frame's end if `is_last`. In the
+    forms with several messages a result, the messages of probes up to `seq` are out too; if `row` is given, probe
+    `seq` is out only up to that row. Messages that are out must not be written again. `matches` counts the matches of
+    all results that are out; 0 if the message has no count.
     """
 
     frame_id: int
@@ -92,13 +92,13 @@ class ResultProgress(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int]:
-        """The last probe and row that are out, ascending with the output; before all where no probe is named."""
+        """The last probe and row that are out, ascending with the output; (-1, 0) if no probe is named."""
         return (-1, 0) if self.seq is None else (self.seq, _ALL_ROWS if self.row is None else self.row)
 
 
 def matches_of(result: Result) -> int:
-    """The number of matches: the sum of `matches`, one per pair, or what the result says besides its rows."""
-    if result.probes is not None:  # the columns are the user's, whatever their names
+    """The number of matches: the sum of column `matches`, one for each pair, or the result's own number."""
+    if result.probes is not None:  # the columns are the user's and may have any name
         return result.matches
     names = result.rows.schema.names
     if "matches" in names and not result.matches:
@@ -107,14 +107,14 @@ def matches_of(result: Result) -> int:
 
 
 def result_to_message(result: Result, matches_before: int = 0) -> OutputMessage:
-    """The frames form of a result; `matches_before` are those of all results before it."""
-    check(result)
-    headers = {**_start(result), **_close(result, matches_before), CONTENT_TYPE: ARROW_STREAM}
+    """The frames form of a result; `matches_before` counts the matches of all earlier results."""
+    _FORM.check(result)
+    headers = {**_start(result), **_close(result, matches_before), CONTENT_TYPE: FRAMES.content_type}
     return OutputMessage(headers, ipc_bytes(result.rows).to_pybytes())
 
 
 def result_from_message(headers: Mapping[str, bytes], value: bytes) -> Result:
-    """The result of a message in frames form, its rows being views of `value`; WireError if either is invalid."""
+    """The result of a message in frames form, with rows that view `value`; WireError if either is invalid."""
     produced_ms, produced_runs = unpack_produced(_get(headers, PRODUCED))
     result = Result(
         frame_id=_number(headers, FRAME),
@@ -126,17 +126,17 @@ def result_from_message(headers: Mapping[str, bytes], value: bytes) -> Result:
         produced_runs=produced_runs,
         generation=_generation(headers),
     )
-    check(result)
+    _FORM.check(result)
     return result
 
 
 def result_messages_json(result: Result, matches_before: int = 0) -> list[OutputMessage]:
     """The JSON form: an object per probe, with a list of `pairs` for a pairs result; binaries as base64.
 
-    A result without rows gives one message whose value is empty. `matches_before` are those of all results before it.
+    A result without rows gives one message with an empty value. `matches_before`: the matches of all earlier results.
     """
-    check(result)
-    start = {**_start(result), CONTENT_TYPE: JSON, MATCHES: _decimal(matches_before)}
+    _FORM.check(result)
+    start = {**_start(result), CONTENT_TYPE: JSON.content_type, MATCHES: _decimal(matches_before)}
     messages = [
         OutputMessage({**start, SEQ: _decimal(seq)}, orjson.dumps(probe)) for seq, probe in _probes(result.rows)
     ] or [OutputMessage(start, b"")]
@@ -152,7 +152,7 @@ def result_messages_rows(
     keys: Sequence[bytes | None] | None = None,
 ) -> list[OutputMessage]:
     """A row form: a message for each row, with the values and keys given. See `result_messages_json` for the rest."""
-    check(result)
+    _FORM.check(result)
     start = {**_start(result), CONTENT_TYPE: content_type, MATCHES: _decimal(matches_before)}
     messages = [
         OutputMessage({**start, **place}, value, key)
@@ -163,7 +163,7 @@ def result_messages_rows(
 
 
 def progress(headers: Mapping[str, bytes]) -> ResultProgress:
-    """What a message of either form says about the output before it and with it; WireError if it is not ours."""
+    """The progress of the output up to and including a message of any form; WireError if spojoin didn't write it."""
     at = END if END in headers else BEGIN
     return ResultProgress(
         frame_id=_number(headers, FRAME),
@@ -177,7 +177,7 @@ def progress(headers: Mapping[str, bytes]) -> ResultProgress:
 
 
 def takeover_of(headers: Mapping[str, bytes]) -> Takeover | None:
-    """Where a generation would begin that continues behind a message; None where the message doesn't say."""
+    """Where a generation that continues after a message would begin; None if the message doesn't contain this."""
     if TAKEOVER not in headers:
         return None
     found = decode(headers[TAKEOVER])
@@ -187,7 +187,7 @@ def takeover_of(headers: Mapping[str, bytes]) -> Takeover | None:
 
 
 def pack_produced(produced_ms: I64, produced_runs: U32) -> bytes:
-    """Times and run lengths, the times as differences, each in the fewest bytes that hold them all."""
+    """Times, as differences, and run lengths as bytes; each column has the smallest width that holds all its values."""
     if not len(produced_ms):
         return b""
     steps = _narrowed(np.diff(produced_ms), _SIGNED)
@@ -250,7 +250,7 @@ def _get(headers: Mapping[str, bytes], name: str) -> bytes:
 
 
 def _generation(headers: Mapping[str, bytes]) -> int:
-    """The generation that answered; results older than generations count as the first's."""
+    """The generation that answered; 1 for results from versions that had no generations."""
     return _number(headers, GENERATION) if GENERATION in headers else 1
 
 
@@ -262,7 +262,7 @@ def _number(headers: Mapping[str, bytes], name: str, most: int = 2**63 - 1) -> i
 
 
 def _places(result: Result) -> Iterator[Headers]:
-    """The headers that say which row of which probe each row is, and the trace that the probe belongs to."""
+    """For each row, the headers with its probe, its number within the probe, and the probe's trace."""
     probes = _probes_of_rows(result)
     traces = repeat(None) if result.traces is None else result.traces.to_pylist()
     row = 0
@@ -305,3 +305,43 @@ def _json_cells(column: pa.Array[Any]) -> list[Any]:
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         return [None if cell is None else base64.b64encode(cell).decode() for cell in cells]
     return cells
+
+
+class ResultSequence:
+    """Accepts a record iff it is the first or begins where the output so far ends."""
+
+    def __init__(self) -> None:
+        self._next: tuple[int, int] | None = None
+        self._place = (-1, 0)
+        self._generation = 0
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where the output so far ends: generation, frame, and position in it; zeros before the first record."""
+        return (self._generation, *(self._next or (0, 0)))
+
+    def accepts(self, begin: int, progress: ResultProgress) -> bool:
+        """Whether a record is new; `begin` is the position in its frame where it starts.
+
+        In the forms with several messages a result, these begin at the same position; probe and row distinguish them.
+        """
+        if progress.generation < self._generation:
+            return False
+        if progress.generation > self._generation:
+            self._go_over(progress.generation)
+        if self._next is not None and (progress.frame_id, begin) != self._next:
+            return False
+        if progress.seq is not None:
+            if progress.place <= self._place:
+                return False
+            self._place = progress.place
+        self._next = (progress.frame_id, progress.position)
+        if progress.is_last:
+            self._next = (progress.frame_id + 1, 0)
+        return True
+
+    def _go_over(self, generation: int) -> None:
+        """Go over to a new generation, which counts frames and seqs anew, from its first frame on."""
+        if self._generation:
+            self._next, self._place = (0, 0), (-1, 0)
+        self._generation = generation

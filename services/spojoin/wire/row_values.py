@@ -1,15 +1,14 @@
-"""Rows of results as messages' values, one a row, each with the schema that a stranger reads it by.
+"""Rows of results as message values, one for each row, with the schema that readers need.
 
 Avro: a record with the batch's columns. Moments keep their unit, with a zone as `timestamp-*`, without one as
 `local-timestamp-*`; decimals are exact; uuids are text. JSON: an object with the batch's columns. Decimals are text,
 bytes base64, moments and dates in ISO 8601; NaN and the infinities, which JSON doesn't have, are null.
-Both: a nullable column may be left out by later schemas or added by them, which registries call compatible.
+Both: later schemas may omit or add a nullable column; registries call this compatible.
 """
 
 from __future__ import annotations
 
 import base64
-import decimal
 import io
 import json
 import re
@@ -22,13 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spojoin.errors import ConfigurationError
+from spojoin.model import EXACT
 from spojoin.wire.registered import RegisteredSchema, SchemaKind
 
 Cells = list[Any]
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]")
 _ZERO_FRACTION = re.compile(r"\.0+(Z?)$")
 _UNITS = {"ms": "millis", "us": "micros", "ns": "nanos"}
-_EXACT = decimal.Context(prec=200, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _UINT64_DIGITS = 20
 
 
@@ -37,23 +36,23 @@ class RowWriter(Protocol):
 
     @property
     def schema(self) -> RegisteredSchema:
-        """By which its values are read."""
+        """The schema by which readers read the values."""
         ...
 
     def values(self, rows: pa.RecordBatch) -> list[bytes]:
-        """A value for each row, without a schema's id before it."""
+        """A value for each row, without a schema id before it."""
         ...
 
 
 class ColumnForm(NamedTuple):
-    """A column's type in a schema, and what makes its cells."""
+    """A column's type in a schema, and the function that makes its cells."""
 
     kind: object
     cells: Callable[[pa.Array], Cells]
 
 
 def row_writer(kind: SchemaKind, name: str, columns: pa.Schema) -> RowWriter:
-    """The writer of rows with these columns; `name` is the schema's. Raises ConfigurationError for other types."""
+    """The writer of rows with these columns; `name`: the schema's. Raises ConfigurationError for unsupported types."""
     return AvroRows(name, columns) if kind is SchemaKind.AVRO else JsonRows(name, columns)
 
 
@@ -73,7 +72,6 @@ class AvroRows:
         self.schema = RegisteredSchema(SchemaKind.AVRO, json.dumps(text))
 
     def values(self, rows: pa.RecordBatch) -> list[bytes]:
-        """See `RowWriter`."""
         out, ends = io.BytesIO(), [0]
         cells = [form.cells(column) for form, column in zip(self._forms, rows.columns, strict=True)]
         for row in zip(*cells, strict=True):
@@ -100,15 +98,14 @@ class JsonRows:
         self.schema = RegisteredSchema(SchemaKind.JSON, json.dumps(text))
 
     def values(self, rows: pa.RecordBatch) -> list[bytes]:
-        """See `RowWriter`."""
         cells = [form.cells(column) for form, column in zip(self._forms, rows.columns, strict=True)]
         return [orjson.dumps(dict(zip(self._names, row, strict=True))) for row in zip(*cells, strict=True)]
 
 
 def json_objects(rows: pa.RecordBatch) -> list[bytes]:
-    """Plain JSON, one object a row, as files have it: decimals are numbers with all their digits.
+    """Plain JSON for files, one object for each row: decimals are numbers with all their digits.
 
-    Otherwise as with a schema, but that times have no fraction of zeros.
+    The rest is as in JSON with a schema, except that times have no fraction if it is zero.
     """
     cells = [_json_cells(field, column) for field, column in zip(rows.schema, rows.columns, strict=True)]
     names = rows.schema.names
@@ -125,7 +122,7 @@ def _json_cells(field: pa.Field, column: pa.Array) -> Cells:
 
 
 def message_keys(field: pa.Field, column: pa.Array) -> list[bytes | None]:
-    """Values as the keys of messages: bytes as they are, all others as the text that JSON has; None for NULL."""
+    """Values as message keys: bytes unchanged, others as their text in JSON; None for NULL."""
     kind, cells = _plain(field)
     if pa.types.is_binary(kind):
         found: list[bytes | None] = cells(column).to_pylist()
@@ -140,7 +137,7 @@ def _key_text(cell: object) -> bytes | None:
 
 
 def avro_names(names: Sequence[str]) -> list[str]:
-    """Names that Avro allows, each once: letters, digits and `_`, no digit first."""
+    """Unique names that Avro allows: letters, digits and `_`, with no digit first."""
     found: list[str] = []
     for name in names:
         plain = _avro_name(name)
@@ -219,8 +216,8 @@ def _decimal_kind(precision: int, scale: int) -> dict[str, Any]:
 
 
 def _unscaled(decimals: pa.Array, scale: int) -> Cells:
-    """Big-endian bytes of the values times 10 ** scale, as few as hold them."""
-    whole = [None if each is None else int(each.scaleb(scale, _EXACT)) for each in decimals.to_pylist()]
+    """The values times 10 ** scale as big-endian bytes, as few as possible."""
+    whole = [None if each is None else int(each.scaleb(scale, EXACT)) for each in decimals.to_pylist()]
     return [
         None
         if each is None
@@ -235,7 +232,7 @@ def _json_form(field: pa.Field) -> ColumnForm:
     if texts is not None:
         said, make = texts
         return ColumnForm({"type": _or_null_json("string", field), **said}, lambda a: make(cells(a)).to_pylist())
-    if pa.types.is_floating(kind):  # which may be no number at all
+    if pa.types.is_floating(kind):  # NaN and infinities are null
         return ColumnForm({"type": ["number", "null"]}, lambda a: cells(a).to_pylist())
     for is_it, name in ((pa.types.is_boolean, "boolean"), (pa.types.is_integer, "integer")):
         if is_it(kind):
@@ -246,7 +243,7 @@ def _json_form(field: pa.Field) -> ColumnForm:
 
 
 def _json_text_of(kind: pa.DataType) -> tuple[dict[str, str], Callable[[pa.Array], pa.Array]] | None:
-    """For types that are text in JSON what a schema says of it, and what makes it."""
+    """For types that are text in JSON: their entries in a schema, and the function that makes the text."""
     if pa.types.is_decimal(kind):
         return {}, lambda a: a.cast(pa.string())
     if pa.types.is_date(kind):
@@ -273,7 +270,7 @@ def _base64(values: pa.Array) -> pa.Array:
 
 
 def _plain(field: pa.Field) -> tuple[pa.DataType, Callable[[pa.Array], pa.Array]]:
-    """The type that a column has without dictionary and other ways of storing the same, and what brings it there."""
+    """A column's type without dictionary or other special storage, and the function that converts to it."""
     kind = field.type
     if pa.types.is_dictionary(kind):
         inner, then = _plain(pa.field(field.name, kind.value_type))

@@ -9,17 +9,17 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
+from spojoin.arrays import I64
 
-#: Keys of one measure: `measure * KEYS + part`, where part is a digit of the values, or one of those behind them.
+#: Keys of one measure: `measure * KEYS + part`, where part is a digit of the values, or one of the following four.
 KEYS = 128
-#: Behind the digits: values that are NaN, infinite, and less than all numbers, each 1; partners that have no value.
+#: Parts that count NaN, positive and negative infinite values, and partners without a value.
 NOT_A_NUMBER, INFINITE, NEGATIVE_INFINITE, MISSING = 124, 125, 126, 127
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """Weights of n tuples, or their sums for n probes; of keys that aren't there, all are 0.
+    """Weights of n tuples, or their sums for n probes; for absent keys, all are 0.
 
     keys: int64 (k,), ascending; rows: int64 (k, n)
     """
@@ -31,20 +31,20 @@ class Sums:
         return int(self.rows.shape[1])
 
     def __getitem__(self, chosen: slice | NDArray[np.bool_] | I64) -> Sums:
-        """Those of some tuples or probes."""
+        """The sums of some tuples or probes."""
         return Sums(self.keys, self.rows[:, chosen])
 
     def copy(self) -> Sums:
-        """The same in memory of its own."""
+        """A copy with its own memory."""
         return Sums(self.keys, self.rows.copy())
 
     @property
     def nbytes(self) -> int:
-        """Bytes of both arrays."""
+        """The size of both arrays in bytes."""
         return self.keys.nbytes + self.rows.nbytes
 
     def of_keys(self, keys: I64) -> I64:
-        """The rows of keys, ascending, among which are all that are there: int64 (k, n)."""
+        """The rows of ascending `keys`, which include all present keys: int64 (k, n)."""
         if len(keys) == len(self.keys):
             return self.rows
         rows = np.zeros((len(keys), len(self)), np.int64)
@@ -53,12 +53,11 @@ class Sums:
 
 
 def no_sums(n: int) -> Sums:
-    """Nothing but zeros."""
     return Sums(np.empty(0, np.int64), np.empty((0, n), np.int64))
 
 
 def joined(parts: Sequence[Sums]) -> Sums:
-    """Those of several runs of tuples or probes, one behind the other."""
+    """The sums of consecutive runs of tuples or probes, concatenated."""
     if len(parts) == 1:
         return parts[0]
     keys = _all_keys(parts)

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.source_tree import circle, imports, modules, room_of, rooms
 
-#: Plain data and the tree of errors, which every room may import.
-DATA = {"spojoin.model", "spojoin.errors"}
+#: Plain data, types of arrays, kinds of windows, search plans and the tree of errors, which every room may import.
+DATA = {"spojoin.arrays", "spojoin.model", "spojoin.search_plan", "spojoin.errors", "spojoin.windows"}
 
 
 def _table(text: str) -> dict[str, set[str]]:
@@ -24,49 +24,57 @@ def _full(name: str) -> str:
 
 
 #: What each room imports besides DATA, the lowest rooms first. Those that import nothing else aren't listed.
-#: A role's machines know the protocol and what lies below it; only its main knows the runtime.
+#: A role's machines know the protocol and what lies below it; only its main knows the runtime. The runtime's main finds
+#: the roles' mains by the table of roles.
 ALLOWED = _table("""
+    windows: suggest
     protocol: kernels suggest wire
     ports: protocol suggest wire
     telemetry: ports protocol suggest version wire
-    published: kernels protocol suggest wire
-    query: expressions kernels published suggest
+    expressions: suggest
+    columns: expressions kernels suggest
+    query: aggregates columns evaluation expressions suggest
     measures: expressions kernels wire
+    aggregates: expressions kernels measures wire
     roles.logical_and: kernels measures protocol wire
     roles.mutable: kernels protocol wire
     roles.permutation: kernels protocol wire
     index: kernels wire
     roles.pojoin: index kernels measures protocol wire
-    runtime: keep_out kernels ports protocol query telemetry threads wire
+    evaluation: kernels protocol roles.logical_and roles.mutable roles.permutation roles.pojoin suggest wire
+    runtime: blocked_imports kernels ports protocol query suggest telemetry threads wire
     helm.tables: ports protocol runtime telemetry
     roles.predictor: kernels ports protocol query runtime wire
-    roles.router: kernels protocol published query suggest wire
-    roles.sink: expressions kernels measures protocol wire
-    embedded: explain expressions kernels protocol published query roles.logical_and roles.mutable roles.permutation
-        roles.pojoin roles.predictor roles.router roles.sink suggest threads wire
-    explain: index kernels protocol published query suggest
+    roles.router: columns evaluation kernels protocol suggest wire
+    roles.sink: aggregates expressions kernels measures protocol wire
+    embedded: columns evaluation explain expressions kernels protocol query roles.predictor roles.router roles.sink
+        suggest threads wire
+    explain: columns evaluation index kernels protocol suggest
     client: ports protocol runtime wire
     page: ports protocol query runtime telemetry wire
     local: page ports protocol runtime
-    simulate: index kernels ports protocol published query roles.logical_and roles.mutable roles.permutation
-        roles.pojoin roles.router roles.sink runtime wire
-    cli: embedded explain keep_out local page ports protocol published query roles.router runtime simulate spark suggest
-        telemetry version wire
+    cli: blocked_imports columns embedded evaluation explain local page ports protocol query roles.router
+        roles.router.__main__ runtime runtime.__main__ spark suggest telemetry version wire
     loadgen.extras: cli
     loadgen.errors: loadgen.extras cli
+    loadgen.bench: loadgen.machine local
     loadgen.load: loadgen.errors loadgen.machine cli local ports protocol query wire
-    loadgen.check: loadgen.errors loadgen.load cli ports protocol query runtime spark wire
-    loadgen.chaos: loadgen.check loadgen.errors loadgen.load loadgen.machine cli local ports protocol query
-        telemetry wire
-    loadgen.demo: loadgen.check loadgen.errors loadgen.load cli embedded local ports protocol query spark wire
-    loadgen.engines: loadgen.errors loadgen.machine cli embedded local published query version
-    loadgen.promises: loadgen.errors loadgen.load loadgen.machine cli client embedded index kernels local ports
-        protocol query roles.router runtime spark threads wire
-    loadgen.papers: loadgen.errors loadgen.load loadgen.machine loadgen.promises cli embedded kernels local
-        ports protocol published query roles.router wire
-    loadgen.__main__: loadgen loadgen.chaos loadgen.check loadgen.demo loadgen.engines loadgen.errors
-        loadgen.load loadgen.papers loadgen.promises cli
-    spark: embedded explain local ports protocol published query runtime suggest wire
+    loadgen.simulate: aggregates cli columns index kernels loadgen.errors loadgen.load loadgen.papers loadgen.window
+        ports protocol query roles.logical_and roles.mutable roles.permutation roles.pojoin roles.router roles.sink
+        runtime wire
+    loadgen.check: cli columns loadgen.errors loadgen.load loadgen.window ports protocol query runtime spark wire
+    loadgen.chaos: loadgen.check loadgen.errors loadgen.load loadgen.machine loadgen.window cli local ports protocol
+        query telemetry wire
+    loadgen.demo: loadgen.bench loadgen.check loadgen.errors loadgen.load loadgen.window cli client columns embedded
+        local ports protocol query spark wire
+    loadgen.engines: loadgen.bench loadgen.errors loadgen.papers cli embedded evaluation local query version
+    loadgen.promises: loadgen.bench loadgen.errors loadgen.load loadgen.window cli client embedded index kernels local
+        ports protocol query roles.router runtime spark threads wire
+    loadgen.papers: loadgen.bench loadgen.errors loadgen.load loadgen.promises loadgen.window cli embedded evaluation
+        kernels local ports protocol query roles.router suggest wire
+    loadgen.__main__: loadgen loadgen.chaos loadgen.check loadgen.demo loadgen.engines loadgen.errors loadgen.load
+        loadgen.papers loadgen.promises loadgen.simulate cli
+    spark: columns embedded evaluation explain local ports protocol runtime suggest wire
     spojoin: client embedded version
     spojoin.__main__: cli
     roles.controller: ports protocol runtime telemetry wire
@@ -74,10 +82,11 @@ ALLOWED = _table("""
     roles.logical_and.__main__: protocol roles.logical_and runtime
     roles.mutable.__main__: protocol roles.mutable runtime
     roles.permutation.__main__: protocol roles.permutation runtime
-    roles.pojoin.__main__: protocol published roles.pojoin runtime
+    roles.pojoin.__main__: evaluation protocol roles.pojoin runtime
     roles.predictor.__main__: protocol roles.predictor runtime telemetry
     roles.router.__main__: embedded ports protocol query roles.router runtime wire
     roles.sink.__main__: protocol roles.sink runtime
+    runtime.__main__: protocol runtime telemetry
 """)
 
 

@@ -21,6 +21,7 @@ import spojoin
 from spojoin.cli.main import app
 from spojoin.errors import SpoJoinError
 from tests.support.cases import Case, canonical, cases, names_of, query_text, table_of, with_names, write_inputs
+from tests.support.long import long_only
 
 CASES = list(cases())
 
@@ -96,12 +97,15 @@ DOORS: dict[str, Door] = {"sql": through_sql, "python": through_python, "frames"
 
 
 def at_doors() -> list[Any]:
+    """Each statement of a case at its doors, in turn; at its other doors it is long."""
     found = []
-    for case in CASES:
+    statements = [(each, number) for each in CASES for number in range(len(each.statements))]
+    for turn, (case, number) in enumerate(statements):
         is_typed = all(isinstance(content, dict) and "columns" in content for content in case.inputs.values())
         doors = [door for door in case.doors if door in DOORS and (door != "frames" or is_typed)]
-        for number, _ in enumerate(case.statements):
-            found += [pytest.param(case, number, door, id=f"{case.name}-{number}-{door}") for door in doors]
+        for place, door in enumerate(doors):
+            made = pytest.param if place == turn % len(doors) else long_only
+            found.append(made(case, number, door, id=f"{case.name}-{number}-{door}"))
     return found
 
 

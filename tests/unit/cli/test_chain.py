@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from spojoin.wire.chain import ResultSequence
-from spojoin.wire.results import ResultProgress
+from spojoin.wire.results import ResultProgress, ResultSequence
 
 
 def taken(*records: tuple[int, int, int, int, bool]) -> list[bool]:
     """Which of the (generation, frame, begin, end, is the last) messages the chain takes."""
     chain = ResultSequence()
     return [
-        chain.takes(begin, ResultProgress(frame, end, is_last, None, generation))
+        chain.accepts(begin, ResultProgress(frame, end, is_last, None, generation))
         for generation, frame, begin, end, is_last in records
     ]
 
@@ -39,7 +38,7 @@ def test_a_reader_may_begin_anywhere_in_its_first_generation():
 
 def test_each_generation_counts_probes_from_zero():
     chain = ResultSequence()
-    assert chain.takes(0, ResultProgress(0, 0, False, 40, 1))
-    assert chain.takes(0, ResultProgress(0, 2, True, 41, 1))
-    assert chain.takes(0, ResultProgress(0, 0, False, 3, 2))
-    assert not chain.takes(0, ResultProgress(0, 0, False, 3, 2))
+    assert chain.accepts(0, ResultProgress(0, 0, False, 40, 1))
+    assert chain.accepts(0, ResultProgress(0, 2, True, 41, 1))
+    assert chain.accepts(0, ResultProgress(0, 0, False, 3, 2))
+    assert not chain.accepts(0, ResultProgress(0, 0, False, 3, 2))

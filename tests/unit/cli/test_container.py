@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from spojoin.cli.container import STATUS_TERMINATED, link_all, prepare
+from spojoin.cli.main import STATUS_TERMINATED, link_all, prepare
 
 
 def kernels(folder):
@@ -54,8 +54,8 @@ def test_kernels_are_linked_only_where_both_folders_are_named(tmp_path):
 
 def test_sigterm_ends_a_first_process():
     code = (
-        "import os, signal; from spojoin.cli import container; container.os.getpid = lambda: 1; "
-        "container.prepare({}); signal.raise_signal(signal.SIGTERM); raise SystemExit('still here')"
+        "import os, signal; from spojoin.cli import main; main.os.getpid = lambda: 1; "
+        "main.prepare({}); signal.raise_signal(signal.SIGTERM); raise SystemExit('still here')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == STATUS_TERMINATED, done.stderr

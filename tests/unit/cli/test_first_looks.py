@@ -1,4 +1,4 @@
-"""What somebody tries in the first minutes: the module as a command, names of the package, help and progress."""
+"""What somebody tries in the first minutes: the module as a command, names of the package, help and run_report."""
 
 import io
 import subprocess
@@ -10,10 +10,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import spojoin
-from spojoin.cli import progress
+from spojoin.cli import run_report
 from spojoin.cli.main import app
 from spojoin.embedded import warm_up
-from spojoin.embedded.compiling import compiling_shown, tell_of_compiling
+from spojoin.embedded.run import on_compiling, watch_compiling
 
 
 def test_the_package_is_a_command():
@@ -35,15 +35,16 @@ def test_help_names_nothing_that_pip_does_not_install():
 
 def test_warm_up_compiles_all(monkeypatch):
     called = []
-    monkeypatch.setattr(warm_up, "warm_up", lambda: called.append(True))
+    monkeypatch.setattr(warm_up, "warm_up", lambda show: (called.append(True), show(1, 4), show(4, 4)))
     done = CliRunner().invoke(app, ["warm-up"])
     assert (done.exit_code, called) == (0, [True])
+    assert "100 %" in done.stderr
 
 
 def test_progress_says_that_something_is_compiled():
     shown = []
-    tell_of_compiling()
-    with compiling_shown(lambda: shown.append(True)):
+    watch_compiling()
+    with on_compiling(lambda: shown.append(True)):
         compiled = numba.njit(lambda x: x + 1)
         assert not shown
         assert compiled(1) == 2
@@ -62,15 +63,15 @@ def test_it_names_the_command_that_compiles_ahead(monkeypatch):
     out = io.StringIO()
     monkeypatch.setattr("sys.stderr", Terminal())
     monkeypatch.setattr("rich.console.Console", lambda **_: Console(file=out, force_terminal=True, width=200))
-    with progress.run_progress("q", is_quiet=False):
+    with run_report.run_progress("q", is_quiet=False):
         assert numba.njit(lambda x: x + 2)(1) == 3
     assert "spojoin warm-up" in out.getvalue()
 
 
 @pytest.mark.parametrize("is_quiet", [False, True])
 def test_elsewhere_one_line_says_so_where_that_takes_long(monkeypatch, capfd, is_quiet):
-    monkeypatch.setattr(progress, "UNSAID_S", 0.0)
-    with progress.run_progress("q", is_quiet=is_quiet, has_bar=False):
+    monkeypatch.setattr(run_report, "UNSAID_S", 0.0)
+    with run_report.run_progress("q", is_quiet=is_quiet, has_bar=False):
         for step in (3, 4, 5):
             assert numba.njit(lambda x: x + step)(1) == 1 + step  # noqa: B023  (called at once)
     assert capfd.readouterr().err.count("spojoin warm-up") == (not is_quiet)

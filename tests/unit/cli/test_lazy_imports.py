@@ -13,9 +13,8 @@ NEEDLESS = {
     "IPython", "confluent_kafka", "duckdb", "faust", "fastapi", "httpx", "kubernetes", "matplotlib", "pandas", "polars",
     "prometheus_client", "pydantic_settings", "pyroaring", "redis", "scipy", "starlette", "uvicorn",
     "pyarrow.dataset", "pyarrow.flight", "rich.progress", "rich.table",
-    "spojoin.explain", "spojoin.page", "spojoin.ports", "spojoin.runtime", "spojoin.simulate", "spojoin.telemetry",
-    "spojoin.published.layouts.machine", "spojoin.published.methods.registry",
-    "numba.np.linalg", "numba.typed.typeddict",
+    "spojoin.explain", "spojoin.page", "spojoin.ports", "spojoin.runtime", "spojoin.telemetry",
+    "loadgen", "numba.np.linalg", "numba.typed.typeddict",
 }  # fmt: skip
 #: What `import spojoin` leaves to the first use of `Join`, besides.
 LATER = {"numba", "numpy", "pyarrow", "sqlglot", "typer", "spojoin.embedded", "spojoin.query"}
@@ -83,12 +82,10 @@ def test_a_service_goes_without_pandas_though_it_makes_arrays(tmp_path: Path) ->
     code = """
 import sys, pyarrow
 import spojoin.roles.router.__main__, spojoin.roles.pojoin.__main__, spojoin.roles.sink.__main__
-from spojoin.runtime import service
+from spojoin.runtime import process
 
 assert "pandas" not in sys.modules, "imported with a role"
-service.load_settings = lambda: None
-service.run = lambda roles, settings: len(pyarrow.array([1]))
-assert service.main("sink") == 1
+assert process.main("sink", lambda: len(pyarrow.array([1]))) == 1
 print(*sys.modules, sep="\\n")
 """
     assert "pandas" not in imported(code, tmp_path)
@@ -96,7 +93,7 @@ print(*sys.modules, sep="\\n")
 
 def test_a_module_that_is_kept_out_is_as_if_not_installed(tmp_path: Path) -> None:
     code = """
-from spojoin.keep_out import keep_out
+from spojoin.blocked_imports import keep_out
 keep_out("json")
 try:
     import json

@@ -7,8 +7,8 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from spojoin.cli.main import app
-from spojoin.embedded.refused_words import RUN, refused_line
+from spojoin.cli.main import LOADGEN_COMMANDS, app
+from spojoin.embedded.refusal_report import RUN, refused_line
 from spojoin.query.load import parse_query
 
 QUERY = """
@@ -38,6 +38,14 @@ def test_every_command_shows_an_example_of_itself(command):
     assert result.exit_code == 0
     assert "Example" in result.output
     assert f"spojoin {command}" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("command", LOADGEN_COMMANDS)
+def test_a_command_of_the_load_generator_is_named_with_its_installation(command):
+    shown = invoke(command, "--anything")
+    assert shown.exit_code == 2
+    said = " ".join(shown.stderr.replace("│", " ").split())
+    assert f"pip install spojoin-loadgen, then: loadgen {command}" in said
 
 
 def test_help_loads_nothing_that_runs_queries():

@@ -19,7 +19,7 @@ name: q
 streams: {s: {schema: {a: long}}, t: {schema: {a: long}}}
 sql: SELECT l.a, r.a AS other FROM s AS l JOIN t AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '5' ON '10')
 """)
-TOPICS = Topics.of(QUERY, 1, {})
+TOPICS = Topics.for_query(QUERY, 1, {})
 OWN = (("content-type", b"text/csv"), ("region", b"\xff"), ("empty", None))
 
 

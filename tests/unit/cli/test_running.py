@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from spojoin.cli.deployed import compare_with_running
+from spojoin.cli.checks import compare_with_running
 from spojoin.cli.main import app
 from spojoin.cli.topics import current_generation
 from spojoin.errors import ConfigurationError
 from spojoin.local.net import LOOPBACK, free_port
 from spojoin.ports.memory import MemoryLog
 from spojoin.protocol.topology import Topic, topic_name
+from spojoin.query.fingerprint import fingerprint
 from spojoin.query.load import parse_query
-from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import GenerationsTopic
 from spojoin.runtime.settings import load_settings
 from spojoin.wire.records import Announcement, Takeover
@@ -32,7 +32,9 @@ def log_of(query, owner=""):
     """A log in which `query` is served, by a release that has claimed its name if there is an owner."""
     log = MemoryLog()
     log.create_topics({topic_name(query.name, Topic.GENERATIONS): 1})
-    GenerationsTopic(log, query.name).append(Announcement(1, fingerprint(query), query.text, "window", owner=owner))
+    GenerationsTopic(log, query.name).write_record(
+        Announcement(1, fingerprint(query), query.text, "window", owner=owner)
+    )
     return log
 
 
@@ -100,7 +102,7 @@ def test_the_topics_command_makes_the_answering_generations_topics():
     assert current_generation(MemoryLog(), "q") == 1
     log = log_of(SERVED)
     topic = GenerationsTopic(log, "q")
-    topic.append(Announcement(2, fingerprint(CHANGED), CHANGED.text, "window"))
+    topic.write_record(Announcement(2, fingerprint(CHANGED), CHANGED.text, "window"))
     assert current_generation(log, "q") == 1
-    topic.append(Takeover(2, 1, {}, (), {}))
+    topic.write_record(Takeover(2, 1, {}, (), {}))
     assert current_generation(log, "q") == 2

@@ -9,15 +9,23 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from spojoin.cli.ends import Ended, end_inputs, furthest_back, not_ended, open_us, stays_open
 from spojoin.cli.main import app
-from spojoin.cli.send import Sent, sentences
-from spojoin.cli.taken import Outcome, Passage, SentPart
+from spojoin.cli.send import (
+    Ended,
+    Sent,
+    end_inputs,
+    furthest_back,
+    longest_open_us,
+    not_ended,
+    rows_left_open,
+    sentences,
+)
+from spojoin.cli.sent_rows import Outcome, SentPart, SentRowsFollower
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog
 from spojoin.protocol.topology import ENDED, HEARTBEAT
 from spojoin.query.load import parse_query
-from spojoin.roles.router.parse import PLAIN, parse
+from spojoin.roles.router.reading.parse import NO_SCHEMAS, parse_messages
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import encode
 from spojoin.wire.records import Barrier, Frame, SourcePosition
@@ -42,7 +50,7 @@ class Sending:
 
     def __init__(self, query=QUERY, partitions: int = 1) -> None:
         self.query = query
-        self.topics = Topics.of(query, 2, {})
+        self.topics = Topics.for_query(query, 2, {})
         self.log = MemoryLog(ManualClock())
         self.log.create_topics(
             {**dict.fromkeys(self.topics.inputs, partitions), **self.topics.trimmed(), **self.topics.kept()}
@@ -53,7 +61,7 @@ class Sending:
         self.log.writer().append(LogPartition(topic, partition), value)
 
     def end(self, *named: str) -> Ended | None:
-        return end_inputs(self.log, self.query, self.topics, named, PLAIN)
+        return end_inputs(self.log, self.query, self.topics, named, NO_SCHEMAS)
 
     def promised(self, topic: str, partition: int = 0) -> int | None:
         """What the last message of a partition promises, in ms."""
@@ -64,7 +72,7 @@ class Sending:
         return int(headers[HEARTBEAT]) if ENDED in headers else None
 
     def held_by(self) -> list[str]:
-        return not_ended(self.log, self.query, self.topics, PLAIN)
+        return not_ended(self.log, self.query, self.topics, NO_SCHEMAS)
 
 
 def test_inputs_end_behind_the_last_row_of_any():
@@ -80,7 +88,7 @@ def test_where_more_rows_follow_they_wait_for_the_input_that_is_furthest_back():
     sending = Sending()
 
     def furthest() -> list[str]:
-        return furthest_back(sending.log, sending.query, sending.topics, PLAIN)
+        return furthest_back(sending.log, sending.query, sending.topics, NO_SCHEMAS)
 
     sending.row(ORDERS, 10)
     assert furthest() == [VIEWS], "it has no row yet"
@@ -109,8 +117,8 @@ def test_an_input_that_ended_moves_on_with_those_that_end_later():
 
 def test_an_end_closes_what_is_open_and_what_may_run_back():
     closing = parse_query(f"{TEXT}  EMIT ON CLOSE\nlateness: 2 s\n")
-    assert open_us(QUERY) == 0
-    reach = open_us(closing)
+    assert longest_open_us(QUERY) == 0
+    reach = longest_open_us(closing)
     assert reach >= 4 * SECOND
     sending = Sending(closing)
     sending.row(ORDERS, 10)
@@ -132,13 +140,13 @@ def test_where_nothing_is_there_or_time_plays_no_part_nothing_ends():
 
 def test_an_end_says_what_it_does_not_close():
     counted = TEXT.split(" AND ", maxsplit=1)[0] + " WINDOW AS (SLIDE INTERVAL '10' ON '1K') EMIT ON "
-    assert stays_open(parse_query(f"{TEXT}  EMIT ON CLOSE\n")) is None
-    assert stays_open(parse_query(f"{counted}ARRIVAL\n")) is None
+    assert rows_left_open(parse_query(f"{TEXT}  EMIT ON CLOSE\n")) is None
+    assert rows_left_open(parse_query(f"{counted}ARRIVAL\n")) is None
     for order in ("", "order: event_time\n"):
-        said = stays_open(parse_query(f"{counted}CLOSE\n{order}"))
+        said = rows_left_open(parse_query(f"{counted}CLOSE\n{order}"))
         assert said is not None
         assert "up to 1,000 of orders:" in said
-    both = stays_open(parse_query(f"{counted}CLOSE\n".replace(" JOIN", " FULL JOIN")))
+    both = rows_left_open(parse_query(f"{counted}CLOSE\n".replace(" JOIN", " FULL JOIN")))
     assert both is not None
     assert "up to 1,000 of orders and up to 1,000 of views:" in both
     assert list(sentences(Sent({}, left_open=both), "q.yaml")) == [both]
@@ -155,7 +163,7 @@ def frame(frame_id: int, *place: int) -> Frame:
 
 
 def outcome_of(sending: Sending, parts, offsets=None, letters=()) -> tuple[Outcome, list[str]]:
-    passage, said = Passage(sending.log, sending.topics), []
+    passage, said = SentRowsFollower(sending.log, sending.topics), []
     writer = sending.log.writer()
     if offsets is not None:
         log = LogPartition("q.frames", 0)
@@ -195,6 +203,19 @@ def test_where_no_service_has_written_nobody_has_taken_them():
     assert (found.waiting, found.is_served) == (10, False)
 
 
+def test_a_log_that_a_service_is_about_to_claim_is_waited_for(monkeypatch):
+    sending = Sending()
+    writer, log = sending.log.writer(), LogPartition("q.frames", 0)
+
+    def write(_: float) -> None:
+        writer.append(log, encode(Barrier(0, "r")))
+        writer.append(log, encode(frame(0, 8, 0)))
+
+    monkeypatch.setattr("spojoin.cli.sent_rows.time.sleep", write)
+    found = SentRowsFollower(sending.log, sending.topics).outcome([sent_part()], 0.3, lambda _: None)
+    assert (found.waiting, found.is_served) == (0, True)
+
+
 def test_a_log_that_is_trimmed_meanwhile_is_read_on():
     sending = Sending()
     writer, log = sending.log.writer(), LogPartition("q.frames", 0)
@@ -215,7 +236,7 @@ def test_a_log_that_is_trimmed_meanwhile_is_read_on():
             [],
             ["8 rows taken, 2 refused: 2 late (first: event time)"],
         ),
-        (Outcome(0, 0, {}, "", 10, False), [], ["nobody has taken them yet", "spojoin up q.yaml --bootstrap k:1"]),
+        (Outcome(0, 0, {}, "", 10, False), [], ["not processed yet", "spojoin up q.yaml --bootstrap k:1"]),
         (
             Outcome(0, 0, {}, "", 10, True),
             [VIEWS],
@@ -273,7 +294,7 @@ def test_files_are_sent_as_a_run_reads_them(tmp_path, monkeypatch, in_query, tol
     reader.open(LogPartition("in.s", 0), 0)
     records = list(reader.poll(10, 0))
     stream = sending.query.inputs[0]
-    found = parse(stream, sending.query.needs_time, 0, 0, records)
+    found = parse_messages(stream, sending.query.needs_time, 0, 0, records)
     assert not found.dead
     rows = found.payload.to_pylist()
     assert [{name: row[name] for name in SENT[0]} for row in rows] == SENT

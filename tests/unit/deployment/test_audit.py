@@ -122,7 +122,7 @@ def test_it_fails_on_what_is_known_and_where_nothing_can_be_known(monkeypatch, c
     assert audit._verdict([], [PART]) == status
     said = capsys.readouterr()
     assert ("org.example:parser 1.0: GHSA-1" in said.out) is (status == 1)
-    assert ("nobody answers: nothing is known of these" in said.err) is (status == 2)
+    assert ("nobody answers: these parts may be vulnerable" in said.err) is (status == 2)
 
 
 def test_bills_are_the_same_for_the_same_parts(tmp_path):

@@ -17,7 +17,7 @@ VALUES = yaml.safe_load(values_file("operators").read_text())
 QUERY = parse_query(VALUES["query"])
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
 WORKERS_MAX, PREDICATES_MAX = 8, DEFAULTS["strimzi"]["topics"]["predicates"]
-TOPICS = Topics.of(QUERY, WORKERS_MAX, {})
+TOPICS = Topics.for_query(QUERY, WORKERS_MAX, {})
 CONFIGS = topic_configs({}, VALUES["settings"]["results_bytes_max"])
 PRINCIPALS = [*Role, *(person for person in Person if person is not Person.TOPICS)]
 
@@ -77,7 +77,9 @@ def test_topics_are_those_that_the_services_make():
     partitions = {name: topic["spec"]["partitions"] for name, topic in found.items()}
     assert partitions == TOPICS.trimmed(set(Topic) - {Topic.PRESENCE}) | kept | partials
     for name, topic in found.items():
-        wanted = CONFIGS.of(TopicKind.DLQ if name.endswith(".dlq") else kind_of(Topic(name.removeprefix("nearby."))))
+        wanted = CONFIGS.for_kind(
+            TopicKind.DLQ if name.endswith(".dlq") else kind_of(Topic(name.removeprefix("nearby.")))
+        )
         assert topic["spec"]["config"] == wanted | {"min.insync.replicas": "2"}
         assert topic["spec"]["replicas"] == VALUES["strimzi"]["topics"]["replicas"]
         assert topic["metadata"]["labels"]["strimzi.io/cluster"] == "streams"

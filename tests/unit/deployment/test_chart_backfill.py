@@ -114,7 +114,7 @@ def test_without_the_operator_it_is_left_out():
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
-        ("backfill.output=", "backfill.output is empty: say where results go"),
+        ("backfill.output=", "backfill.output is empty: name the folder of results"),
         ("backfill.mode=ignore", "backfill.mode"),
         ("backfill.form=x", "Additional property form is not allowed"),
     ],

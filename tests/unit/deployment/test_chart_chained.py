@@ -57,4 +57,4 @@ def test_the_other_querys_results_are_its_own_to_make(documents: list[Manifest])
 def test_a_query_named_query_has_no_place(tmp_path: Path) -> None:
     done = template(*options(tmp_path, "--set", "query.others.query=name"))
     assert done.returncode != 0
-    assert "query.others.query: its file would be that of the query itself" in done.stderr
+    assert "query.others.query would overwrite the file of the query itself" in done.stderr

@@ -8,7 +8,7 @@ import pytest
 from spojoin.page.settings import load_page_settings
 from spojoin.protocol.access import Person
 from spojoin.protocol.topology import Role
-from spojoin.runtime.readers import PAGE, is_read
+from spojoin.runtime.setting_readers import PAGE, is_read
 from spojoin.runtime.settings import load_settings
 from tests.support.chart import EXAMPLES, manifests, pods
 

@@ -50,7 +50,7 @@ def test_no_other_object_is_a_hook_but_the_test(example):
                 "redis.url=,redis.existingSecret=,redis.passwordKey=,redis.username=",
             ),
             "--running",
-            "Ask Kafka",
+            "Check in Kafka",
         ),
     ],
 )
@@ -114,7 +114,7 @@ def test_objects_of_operators_are_left_out_where_they_are_unknown_and_the_notes_
     said, documents = notes(tmp_path, "--values", values_file("operators"), versions=["keda.sh/v1alpha1"])
     assert of_kind("ScaledObject", documents)
     assert not of_kind("KafkaTopic", documents) + of_kind("KafkaUser", documents)
-    assert "this cluster doesn't know kafka.strimzi.io/v1" in said
+    assert "no objects of kafka.strimzi.io/v1" in said
     assert "keda.sh" not in said
 
 

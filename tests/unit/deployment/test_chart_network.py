@@ -154,18 +154,18 @@ def said_with(folder, *settings):
 @pytest.mark.parametrize(
     ("value", "selectors", "words"),
     [
-        ("null", [], "for the pods of this release only (devKafka.servesNamespaces adds others)"),
+        ("null", [], "serves the pods of this release only (devKafka.servesNamespaces adds others)"),
         (
             "{lab}",
             [{"matchLabels": {NAMESPACE_NAME: "lab"}}],
-            "for the pods of this release and of the namespace lab, without a password",
+            "serves the pods of this release and of the namespace lab, without a password",
         ),
         (
             "{lab,joins}",
             [{"matchLabels": {NAMESPACE_NAME: each}} for each in ("lab", "joins")],
-            "for the pods of this release and of the namespaces lab, joins, without a password",
+            "serves the pods of this release and of the namespaces lab, joins, without a password",
         ),
-        ("{*}", [{}], "for every pod of the cluster, without a password"),
+        ("{*}", [{}], "serves every pod of the cluster, without a password"),
     ],
 )
 def test_a_value_lets_other_namespaces_use_the_broker_and_notes_say_whom(tmp_path, value, selectors, words):
@@ -174,15 +174,15 @@ def test_a_value_lets_other_namespaces_use_the_broker_and_notes_say_whom(tmp_pat
     (rule,) = found["kafka"]["ingress"]
     assert rule["from"] == own["kafka"]["ingress"][0]["from"] + [{"namespaceSelector": each} for each in selectors]
     assert {**found, "kafka": None} == {**own, "kafka": None}
-    assert f"Its Kafka is demo-spojoin-kafka.joins.svc:9092, {words}" in said_with(tmp_path, setting)
+    assert f"Its Kafka, demo-spojoin-kafka.joins.svc:9092, {words}" in said_with(tmp_path, setting)
 
 
 def test_without_policies_the_broker_serves_everyone_and_notes_say_so(tmp_path):
-    assert "for every pod of the cluster" in said_with(tmp_path, "networkPolicy.enabled=false")
+    assert "serves every pod of the cluster" in said_with(tmp_path, "networkPolicy.enabled=false")
 
 
 def test_notes_speak_of_no_broker_that_is_not_there(tmp_path):
-    assert "Its Kafka is" not in said_with(tmp_path, "devKafka.enabled=false", "kafka.bootstrapServers=kafka:9092")
+    assert "Its Kafka," not in said_with(tmp_path, "devKafka.enabled=false", "kafka.bootstrapServers=kafka:9092")
 
 
 @pytest.mark.parametrize("namespace", ["Lab", "lab_1", "-lab"])

@@ -104,19 +104,8 @@ def test_a_controller_runs_where_pods_are_numbered(packing, settings, wanted):
     assert ("controller" in pods(packed(packing, *settings))) is wanted
 
 
-def test_a_predictor_runs_where_the_layout_joins_by_its_plan(tmp_path):
-    query = (CHART / "files/demo-query.yaml").read_text()
-    for layout, wanted in (("", False), ("layout: scale_join\n", False), ("layout: {name: sta, workers: 4}\n", True)):
-        (tmp_path / "query.yaml").write_text(query + layout)
-        found = render(
-            "--values",
-            values_file("demo"),
-            "--set-file",
-            f"query.text={tmp_path / 'query.yaml'}",
-            "--set",
-            "packing=together",
-        )
-        assert ("predictor" in pods(found)) is wanted, layout
+def test_a_predictor_that_shares_no_process_runs_where_it_is_asked_for():
+    assert "predictor" not in pods(packed("together"))
     assert "predictor" in pods(packed("together", "predictor.enabled=true"))
 
 
@@ -235,7 +224,7 @@ def test_values_of_groups_are_shared_or_their_own():
     [
         (
             "packing=router+snk",
-            'packing: unknown role "snk"; expected apart, together, or groups such as router+sink of',
+            'packing: unknown role "snk"; expected apart, together, or groups, for example router+sink, of',
         ),
         ("packing=router+predictor", 'packing: unknown role "predictor"'),
         ("packing=router+sink sink+mutable", "packing names sink twice; a role runs in one process"),

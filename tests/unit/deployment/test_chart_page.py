@@ -64,20 +64,20 @@ def test_where_gateways_are_unknown_the_notes_say_what_is_left_out(tmp_path):
     versions = [version for version in OPERATED if not version.startswith("gateway")]
     said, documents = notes(tmp_path, "--set", f"demo.enabled=true,{GATEWAY}", versions=versions)
     assert of_kind("HTTPRoute", documents) == []
-    assert "this cluster doesn't know gateway.networking.k8s.io/v1" in said
+    assert "no objects of gateway.networking.k8s.io/v1" in said
 
 
-def test_the_notes_say_that_the_page_asks_for_no_login(tmp_path):
+def test_the_notes_say_that_the_page_has_no_login(tmp_path):
     said, _ = notes(tmp_path, "--set", f"demo.enabled=true,{INGRESS},page.host=streams.example,page.path=/joins/")
-    assert "The page is at streams.example/joins, and asks for no login itself." in said
+    assert "The page is at streams.example/joins. It has no login of its own." in said
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        (f"{INGRESS},page.enabled=false", "leads to a page that page.enabled=false removes: set page.enabled=true"),
-        (f"{GATEWAY},page.enabled=false", "leads to a page that page.enabled=false removes: set page.enabled=true"),
-        (f"{INGRESS},page.ingress.tlsSecret=s", "page.ingress.tlsSecret is set without page.host: name the host"),
+        (f"{INGRESS},page.enabled=false", "needs the page, which page.enabled=false removes: set page.enabled=true"),
+        (f"{GATEWAY},page.enabled=false", "needs the page, which page.enabled=false removes: set page.enabled=true"),
+        (f"{INGRESS},page.ingress.tlsSecret=s", "page.ingress.tlsSecret is set without page.host: name the"),
         ("page.path=joins", "page.path: Does not match pattern"),
         ("page.path=/joins//x", "page.path: Does not match pattern"),
         ("page.host=https://streams", "page.host: Does not match pattern"),

@@ -73,4 +73,4 @@ def test_a_file_has_no_topic(tmp_path: Path) -> None:
 def test_a_table_takes_no_querys_place(tmp_path: Path) -> None:
     done = template(*options(tmp_path, "file: query.yaml", "--set", r"query.tables.query\.yaml=x"))
     assert done.returncode != 0
-    assert "query.tables: query.yaml would be the file of a query" in done.stderr
+    assert "query.tables: query.yaml has the file name of a query" in done.stderr

@@ -35,7 +35,7 @@ def test_strimzi_keeps_topics_as_the_services_would():
     configs = topic_configs(given, 1 << 30)
     for name, topic in found.items():
         kind = TopicKind.DLQ if name.endswith(".dlq") else kind_of(Topic(name.removeprefix("nearby.")))
-        wanted = dict(configs.of(kind))
+        wanted = dict(configs.for_kind(kind))
         assert topic["replicas"] == int(wanted.pop(REPLICATION))
         assert topic["config"] == {**wanted, "min.insync.replicas": "2"}
 

@@ -54,7 +54,7 @@ KEDA = "keda.enabled=true,keda.prometheus=http://prometheus:9090"
         ),
         (f"{KEDA},controller.enabled=false", "keda.enabled needs controller.enabled"),
         ("strimzi.users.enabled=true", "strimzi.cluster is empty: name the Kafka object"),
-        ("jobs.feed.enabled=true", "jobs.feed.args is empty: say what is sent"),
+        ("jobs.feed.enabled=true", "jobs.feed.args is empty: name the data set"),
         ("redis.passwordKey=password", "redis.passwordKey is set without redis.existingSecret"),
         ("redis.username=joins", "redis.username is set without redis.passwordKey"),
         ("kafka.users.existingSecret=everybody", "kafka.users.existingSecret: Does not match pattern"),

@@ -170,7 +170,7 @@ def test_a_name_that_yaml_reads_as_another_type_needs_quotes(tmp_path, demo):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("name: [", "query is no YAML: "),
+        ("name: [", "query is not YAML: "),
         ("name: q\nstreams: []", "query has no streams: give the query file with --set-file query.text="),
     ],
 )

@@ -11,8 +11,7 @@ import pytest
 import loadgen
 import spojoin
 from loadgen.extras import LOADGEN
-from spojoin.cli.errors import describe
-from spojoin.cli.extras import SPOJOIN
+from spojoin.cli.errors import SPOJOIN, describe
 
 ROOT = Path(__file__).parents[3]
 PROJECTS = {"spojoin": ROOT / "pyproject.toml", "spojoin-loadgen": ROOT / "loadgen/pyproject.toml"}

@@ -1,4 +1,4 @@
-"""Each command of the runbook and of the page about disasters runs as it stands, with a release's names put in.
+"""Each command of the runbook runs as it stands, with a release's names put in.
 
 `spojoin` and `loadgen` read their arguments as they would; Helm renders what the page says and knows the options;
 what `kubectl` names is in the rendered chart, or is what every cluster has. Harmless ones run on a real cluster in
@@ -22,9 +22,9 @@ from spojoin.cli.main import app as spojoin
 from tests.support.chart import CHART, FULLNAME, NAMESPACE, RELEASE, helm, manifests, pods, template, values_file
 from tests.support.pages import ROOT, Page
 
-PAGES = {name: Page(CHART / name, (CHART / name).read_text()) for name in ("RUNBOOK.md", "DISASTERS.md")}
+PAGE = Page(CHART / "RUNBOOK.md", (CHART / "RUNBOOK.md").read_text())
 QUERY = str(CHART / "files/demo-query.yaml")
-#: What the pages write in place of names that only an operator knows.
+#: What the page writes in place of names that only an operator knows.
 PLACES = {
     "NAMESPACE": NAMESPACE,
     "RELEASE": RELEASE,
@@ -36,7 +36,7 @@ PLACES = {
     "POD": f"{FULLNAME}-sink-0",
     "N": "1",
 }
-#: Options of each verb that the pages may use.
+#: Options of each verb that the page may use.
 KUBECTL = {
     "get": {"-o", "--show-labels"},
     "describe": set(),
@@ -54,7 +54,7 @@ OF_CLUSTERS = {"pods", "pod", "node", "nodes", "events"}
 
 
 def all_commands(program: str) -> list[str]:
-    return [line for page in PAGES.values() for line in page.commands(PLACES) if line.startswith(f"{program} ")]
+    return [line for line in PAGE.commands(PLACES) if line.startswith(f"{program} ")]
 
 
 def parse(app, words: list[str]) -> None:
@@ -137,10 +137,9 @@ def test_helm_does_what_the_page_says(line: str, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
-def test_values_that_the_pages_name_exist(page: Page) -> None:
+def test_values_that_the_page_names_exist() -> None:
     """A span such as `serviceMonitor.enabled` or `standbys: 1`; Kafka's own names have no capitals."""
-    found = [re.match(r"([a-z]\w*(?:\.\w+)+|[a-z]+[A-Z]\w*)(?:$|[=:])", span) for span in page.spans]
+    found = [re.match(r"([a-z]\w*(?:\.\w+)+|[a-z]+[A-Z]\w*)(?:$|[=:])", span) for span in PAGE.spans]
     names = {each[1] for each in found if each and re.search("[a-z][A-Z]", each[1])}
     done = helm("show", "values", CHART)
     assert done.returncode == 0
@@ -153,9 +152,9 @@ def test_alerts_that_are_silenced_exist() -> None:
     assert re.findall(r"alertname=(\w+)", line)[0] in {alert.name for alert in ALERTS}
 
 
-def test_metrics_that_the_pages_name_exist() -> None:
+def test_metrics_that_the_page_names_exist() -> None:
     metrics = (CHART / "METRICS.md").read_text()
-    named = {span for page in PAGES.values() for span in page.spans if re.fullmatch(r"spojoin_\w+", span)}
+    named = {span for span in PAGE.spans if re.fullmatch(r"spojoin_\w+", span)}
     assert named
     assert {name for name in named if f"`{name}`" not in metrics} == set()
 

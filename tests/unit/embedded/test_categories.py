@@ -48,7 +48,7 @@ def test_they_equal_their_texts(make):
     ],
 )
 def test_no_statement_orders_them_by_text(make, statement):
-    with pytest.raises(QueryError, match=r"categories have an order of their own.*CASE [lr]\.s WHEN"):
+    with pytest.raises(QueryError, match=r"categories have another order than their texts.*CASE [lr]\.s WHEN"):
         spojoin.sql(statement, a=make(["medium"]), b=make(["low", "high"]))
 
 

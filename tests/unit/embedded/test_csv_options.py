@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spojoin
+from spojoin.columns.csv_options import csv_options, csv_words
 from spojoin.embedded import file_reader
 from spojoin.embedded.csv_reader import CsvReader, first_rows
 from spojoin.embedded.inferred_schema import schema_of, schema_with_notes
+from spojoin.embedded.input_options import csv_by_name, csv_by_texts, schema_by_texts, with_csv
 from spojoin.embedded.inputs import open_inputs
-from spojoin.embedded.source_options import csv_by_name, csv_by_texts, schema_by_texts, with_csv
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.model import CsvOptions
-from spojoin.query.csv_options import csv_options, csv_words
 from spojoin.query.load import parse_query
 
 ONE = {"n": [1]}

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import spojoin
-from spojoin.embedded.feeds import fed
+from spojoin.embedded.feeds import pieces_of_feeds
 from spojoin.errors import BadData, ConfigurationError
 
 HIGHER = "SELECT l.a, r.a AS higher FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '100')"
@@ -177,7 +177,7 @@ def test_a_cancellation_that_comes_with_rows_is_not_lost(turns):
                     await asyncio.sleep(0)
                 is_cancelled = is_cancelled or (number > 0 and reader.cancel())  # the first is awaited without limit
 
-        async with aclosing(fed(five())) as pieces:
+        async with aclosing(pieces_of_feeds(five())) as pieces:
             async for _ in pieces:
                 pass
 

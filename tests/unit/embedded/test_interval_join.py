@@ -1,5 +1,6 @@
 """Interval joins against a nested loop over their definition: ties, late rows, either arrival order, every method."""
 
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from spojoin.embedded.engine import Engine
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import UNLIMITED, RouterConfig
+from tests.support.nested_loop import pairs_of_rows
 
 STREAMS = ("a", "b")
 METHODS = ("spo", "scan", "hash", "bplus_sets", "css_bits", "chain_ib", "pim_tree", "spo_paper", "sta")
@@ -97,11 +99,8 @@ def by_definition(case: Case) -> list[tuple[int, int]]:
             kept.append(row)
         high[row.stream] = max(seen, row.ms)
     kept.sort(key=lambda row: (row.ms, row.stream, row.row))
-    found = []
-    for i, later in enumerate(kept):
-        found += [(u.row, later.row) for u in kept[:i] if is_pair(case, u, later)]
-        found += [(later.row, u.row) for u in kept[:i] if is_pair(case, later, u)]
-    return found
+    found = pairs_of_rows(kept, partial(is_pair, case), len(kept) or 1)
+    return [(kept[left].row, kept[right].row) for _, left, right in found]
 
 
 def is_pair(case: Case, left: Row, right: Row) -> bool:

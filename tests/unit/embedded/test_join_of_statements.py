@@ -9,6 +9,7 @@ import pytest
 
 import spojoin
 from spojoin.errors import BadData, ConfigurationError
+from tests.support.nested_loop import pairs_of_rows
 
 LENGTH, SLIDE = 8, 2
 SELF = (
@@ -27,14 +28,10 @@ ROWS = [(DRAWN.choice("xyé"), DRAWN.randrange(4)) for _ in range(60)]
 def naive():
     """Every pair of SELF in the order of probe, left and right."""
     rows = [row for row in ROWS if row[1] != 2]
-    found = []
-    for probe, _ in enumerate(rows):
-        first = -(-probe // SLIDE) * SLIDE - LENGTH
-        for left, right in sorted({*((probe, u) for u in range(probe)), *((u, probe) for u in range(probe))}):
-            (k, a), (other_k, other) = rows[left], rows[right]
-            if min(left, right) >= first and k == other_k and a < other:
-                found.append({"k": k, "a": a, "other": other, "partner": right})
-    return found
+    found = pairs_of_rows(rows, lambda left, right: left[0] == right[0] and left[1] < right[1], LENGTH, SLIDE)
+    return [
+        {"k": rows[left][0], "a": rows[left][1], "other": rows[right][1], "partner": right} for _, left, right in found
+    ]
 
 
 def columns(rows):

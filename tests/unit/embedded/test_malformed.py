@@ -12,7 +12,7 @@ import spojoin
 from spojoin.cli.send import Sent
 from spojoin.embedded import file_reader
 from spojoin.embedded.inputs import open_inputs
-from spojoin.embedded.results import Results
+from spojoin.embedded.sql import Results
 from spojoin.query.load import parse_query
 
 CSV_LINES = {

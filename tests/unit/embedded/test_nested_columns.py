@@ -9,11 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import spojoin
+from spojoin.columns.inferred import infer_schema
 from spojoin.embedded.statements import StatementOptions, bare_statement
 from spojoin.embedded.writers import open_writer
 from spojoin.errors import ConfigurationError, QueryError
-from spojoin.explain.held_rows import payload_columns
-from spojoin.query.inferred import inferred
+from spojoin.explain.footprint import payload_columns
+from tests.support.nested_loop import pairs_of_rows
 
 NESTED = {
     "tags": pa.list_(pa.string()),
@@ -51,14 +52,8 @@ def lots(seed, rows=120):
 
 def pairs_of(rows, window=20):
     """The pairs by hand, in order: the later row finds the earlier one within its window."""
-    for later in range(len(rows)):
-        found = [
-            (left, right)
-            for earlier in range(max(0, later - window), later)
-            for left, right in ((later, earlier), (earlier, later))
-            if rows[left]["price"] > rows[right]["price"] and rows[left]["size"] < rows[right]["size"]
-        ]
-        yield from sorted(found)
+    found = pairs_of_rows(rows, lambda a, b: a["price"] > b["price"] and a["size"] < b["size"], window)
+    return [(left, right) for _, left, right in found]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -216,5 +211,5 @@ def test_what_they_take_is_measured_on_a_sample():
 def test_services_and_unions_have_none():
     union = pa.dense_union([pa.field("a", pa.int64())])
     schema = pa.schema([*NESTED.items(), ("u", union)])
-    assert not inferred(schema).columns
-    assert list(inferred(schema, carries=True).left_out) == ["u"]
+    assert not infer_schema(schema).columns
+    assert list(infer_schema(schema, carries=True).left_out) == ["u"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spojoin.embedded.named_files import NamedFile, check_apart, check_outputs, check_readable, open_file_number
+from spojoin.embedded.file_paths import NamedFile, check_apart, check_outputs, check_readable, open_file_number
 from spojoin.embedded.outputs import Outputs
 from spojoin.errors import ConfigurationError
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spojoin.embedded import file_reader, parquet_reader
+from spojoin.embedded import columnar_readers, file_reader
 from spojoin.embedded.readers import open_reader
 from spojoin.errors import ConfigurationError
 
@@ -146,7 +146,7 @@ def test_no_rows_at_all(tmp_path, name):
 
 
 def test_parquet_comes_in_chunks_of_the_requested_columns(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(columnar_readers, "CHUNK_ROWS", 3)
     table = pa.table({"b": [0.5] * 7, "x": list("abcdefg"), "a": range(7)})
     pq.write_table(table, tmp_path / "x.parquet")
     reader = open_reader(tmp_path / "x.parquet", PLAIN, None)

@@ -21,11 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spojoin.embedded import table_for_people, writers
-from spojoin.embedded.formats import ResultFormat, format_of, named_format
-from spojoin.embedded.open_output import open_output
+from spojoin.embedded.formats import ResultFormat, format_by_name, format_of
 from spojoin.embedded.rejects import Reject, RejectsWriter
 from spojoin.embedded.table_for_people import TableForPeople
-from spojoin.embedded.writers import open_writer
+from spojoin.embedded.writers import open_output, open_writer
 from spojoin.errors import ConfigurationError
 
 SCHEMA = pa.schema(
@@ -225,14 +224,14 @@ def test_the_format_is_that_of_the_option_or_the_extension():
     assert format_of(Path("x.CSV")) is ResultFormat.CSV
     assert format_of(Path("x.ndjson.gz")) is ResultFormat.JSON
     assert format_of(Path("x.csv"), ResultFormat.PARQUET) is ResultFormat.PARQUET
-    assert format_of(Path("results"), named_format("csv")) is ResultFormat.CSV
+    assert format_of(Path("results"), format_by_name("csv")) is ResultFormat.CSV
     assert format_of(Path("/dev/null")) is ResultFormat.JSON
-    assert named_format(None) is None
+    assert format_by_name(None) is None
     for name, words in (("x.parquet.gz", "only JSON lines and CSV are compressed"), ("x", "a name without extension")):
         with pytest.raises(ConfigurationError, match=words):
             format_of(Path(name))
     with pytest.raises(ConfigurationError, match="--format xml: expected one of json, csv, parquet, arrow, table"):
-        named_format("xml")
+        format_by_name("xml")
 
 
 def test_a_terminal_takes_a_table_and_no_bytes():

@@ -6,11 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spojoin.embedded import parquet_reader
+from loadgen.window import window_of
+from spojoin.embedded import columnar_readers
 from spojoin.embedded.run import run
 from spojoin.embedded.run_files import RunFiles
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.query.load import parse_query
+from tests.support.nested_loop import pairs_of_rows
 
 SELF = """
 name: self
@@ -31,19 +33,9 @@ output: {output}
 """
 
 
-def window_start(count, window, slide):
-    return math.ceil(count / slide) * slide - window
-
-
 def naive_self(rows, window, slide):
     """(probe, left, right) for good rows, by the definition."""
-    pairs = []
-    for t, (a, b) in enumerate(rows):
-        for u in range(max(0, window_start(t, window, slide)), t):
-            c, d = rows[u]
-            pairs += [(t, t, u)] if a > c and b < d else []
-            pairs += [(t, u, t)] if c > a and d < b else []
-    return sorted(pairs)
+    return list(pairs_of_rows(rows, lambda left, right: left[0] > right[0] and left[1] < right[1], window, slide))
 
 
 def naive_cross(left, right, window, slide):
@@ -54,7 +46,7 @@ def naive_cross(left, right, window, slide):
     pairs, seen = [], ([], [])
     for seq, (_, side, _, a) in enumerate(order):
         other = seen[1 - side]
-        for u, b in other[max(0, window_start(len(other), window, slide)) :]:
+        for u, b in other[window_of(len(other), window, slide)]:
             if (a <= b) if side == 0 else (b <= a):
                 pairs.append((seq, seq, u) if side == 0 else (seq, u, seq))
         seen[side].append((seq, a))
@@ -125,17 +117,8 @@ def test_a_null_joins_nothing_but_takes_a_place_and_nan_is_the_greatest(tmp_path
     report = run(query, RunFiles({"trips": tmp_path / "x.parquet"}, tmp_path / "out.jsonl"))
     assert (report["tuples"], report["rejected"]) == (60, 0)
     found = [(r["probe_seq"], r["left_seq"], r["right_seq"]) for r in read_json(tmp_path / "out.jsonl")]
-    assert found == [pair for pair in _all_pairs(60, 12, slide) if _matches(rows[pair[1]], rows[pair[2]])]
+    assert found == list(pairs_of_rows(rows, _matches, 12, slide))
     assert len(found) > 50
-
-
-def _all_pairs(count, window, slide):
-    """(probe, left, right) of all rows that see each other, in order."""
-    pairs = []
-    for t in range(count):
-        for u in range(max(0, window_start(t, window, slide)), t):
-            pairs += [(t, t, u), (t, u, t)]
-    return sorted(pairs)
 
 
 def _matches(left, right):
@@ -157,7 +140,7 @@ def test_pairs_come_sorted_with_their_keys(trips, tmp_path):
 
 @pytest.mark.parametrize("chunk_rows", [3, 1000])
 def test_two_files_are_merged_by_event_time(tmp_path, monkeypatch, chunk_rows):
-    monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", chunk_rows)
+    monkeypatch.setattr(columnar_readers, "CHUNK_ROWS", chunk_rows)
     draw = random.Random(5)
     left = sorted((draw.randrange(12), draw.randrange(4)) for _ in range(30))
     right = sorted((draw.randrange(6), draw.randrange(4)) for _ in range(20))
@@ -220,7 +203,7 @@ def test_keys_that_change_their_type_are_an_error(tmp_path):
 
 
 def test_the_figures_once_the_window_is_full(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", 5_000)
+    monkeypatch.setattr(columnar_readers, "CHUNK_ROWS", 5_000)
     n = 30_000
     pq.write_table(pa.table({"id": range(n), "a": [1] * n, "b": [1.0] * n}), tmp_path / "x.parquet")
     query = parse_query(SELF.format(slide=1000, window=10_000, output="count"))
@@ -233,7 +216,7 @@ def test_the_figures_once_the_window_is_full(tmp_path, monkeypatch):
 
 
 def test_rejected_rows_show_their_values_though_frames_close_later(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_reader, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(columnar_readers, "CHUNK_ROWS", 100)
     a = [2**40 if i % 1000 == 500 else 1 for i in range(20_000)]
     pq.write_table(pa.table({"id": range(20_000), "a": a, "b": [1.0] * 20_000}), tmp_path / "x.parquet")
     query = parse_query(SELF.format(slide=1, window=2, output="count"))

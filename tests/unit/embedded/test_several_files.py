@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spojoin.embedded.patterns import files_of
+from spojoin.embedded.file_paths import files_of
 from spojoin.embedded.readers import open_reader
 from spojoin.embedded.run import run
 from spojoin.embedded.run_files import RunFiles

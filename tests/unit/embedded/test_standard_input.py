@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spojoin.embedded import standard_input
+from spojoin.embedded import file_paths
+from spojoin.embedded.file_paths import DASH, stored
 from spojoin.embedded.inferred_schema import schema_of
 from spojoin.embedded.readers import open_reader
 from spojoin.embedded.run_files import RunFiles
-from spojoin.embedded.standard_input import DASH, stored
 from spojoin.errors import BadData, ConfigurationError
 
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string())])
@@ -43,9 +43,9 @@ def given_input(monkeypatch):
         monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
         monkeypatch.setattr(sys, "stdin", stream)
 
-    standard_input.standard_input.cache_clear()
+    file_paths.standard_input.cache_clear()
     yield hold
-    standard_input.standard_input.cache_clear()
+    file_paths.standard_input.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def given_input(monkeypatch):
 )
 def test_the_format_shows_in_the_first_bytes(given_input, data, ending):
     given_input(data)
-    assert standard_input.standard_input().name == f"standard input{ending}"
+    assert file_paths.standard_input().name == f"standard input{ending}"
     reader = open_reader(DASH, SCHEMA, None)
     rows = [row for batch in reader for row in batch.to_pylist()]
     assert [{"a": int(row["a"]), "s": row["s"]} for row in rows] == TABLE.to_pylist()
@@ -103,7 +103,7 @@ def test_a_terminal_is_refused(given_input):
 
 
 def test_a_closed_one_is_refused(monkeypatch):
-    standard_input.standard_input.cache_clear()
+    file_paths.standard_input.cache_clear()
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(ConfigurationError, match="standard input is closed"):
         open_reader(DASH, SCHEMA, None)

@@ -14,20 +14,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spojoin.embedded.behind import WriterBehind
 from spojoin.embedded.engine import Engine
-from spojoin.embedded.library import Join
+from spojoin.embedded.join import Join
+from spojoin.embedded.outputs import WriterBehind
 from spojoin.embedded.writers import TableWriter
 from spojoin.errors import ConfigurationError
 from spojoin.kernels.pieces import shares
-from spojoin.protocol.parts import MUTABLE_PART
+from spojoin.protocol.frame_evaluation import MUTABLE_PART
 from spojoin.query.load import parse_query
 from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine
 from spojoin.roles.router.config import UNLIMITED, RouterConfig
-from spojoin.roles.sink.machine import SinkMachine
+from spojoin.roles.sink.assembly import WaitingParts
 from spojoin.threads import Lane, Threads, cores
 from spojoin.wire.records import Part
+from tests.support.nested_loop import counts
 
 ROWS, VALUES = 24_000, 40
 THREADS = (2, 3, 5)
@@ -85,7 +86,7 @@ def joined(shape: str, threads: int, workers: int = 2) -> list[pa.RecordBatch]:
 def _always_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even small frames are worth sharing, so that small data reach every piece."""
     monkeypatch.setattr("spojoin.index.stream_index.TOGETHER_MIN", 0)
-    monkeypatch.setattr("spojoin.roles.logical_and.asked.TOGETHER_MIN", 0)
+    monkeypatch.setattr("spojoin.roles.logical_and.machine.TOGETHER_MIN", 0)
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -96,17 +97,17 @@ def test_results_and_their_batches_do_not_depend_on_threads(shape: str, threads:
 
 @pytest.mark.parametrize("threads", [1, *THREADS])
 def test_few_chunks_of_partners_wait_at_once(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spojoin.protocol.parts.CHUNK_PARTNERS", 4_000)
-    monkeypatch.setattr("spojoin.roles.sink.machine.PARTNERS_MAX", room := 10_000)
-    take, held, listed = SinkMachine._take_part, [], []
+    monkeypatch.setattr("spojoin.protocol.frame_evaluation.CHUNK_PARTNERS", 4_000)
+    monkeypatch.setattr("spojoin.roles.sink.assembly.PARTNERS_MAX", room := 10_000)
+    accept, held, listed = WaitingParts.accept_chunk, [], []
 
-    def note(sink: SinkMachine, part: Part) -> None:
-        take(sink, part)
+    def note(parts: WaitingParts, part: Part, *done: object) -> None:
+        accept(parts, part, *done)
         if part.part != MUTABLE_PART:
-            held.append(sink._held[part.part][1])
+            held.append(parts._held[part.part][1])
             listed.append(sum(len(each.partners) for each in part.directions))
 
-    monkeypatch.setattr(SinkMachine, "_take_part", note)
+    monkeypatch.setattr(WaitingParts, "accept_chunk", note)
     joined("pairs", threads, workers=min(threads, 2))
     assert sum(listed) > 50 * max(listed)
     assert max(held) <= room + max(listed)
@@ -143,16 +144,11 @@ def test_a_push_returns_the_same_with_any_number_of_threads(threads: int) -> Non
 
 
 def test_counts_are_those_of_a_plain_loop() -> None:
-    counts = pa.Table.from_batches(joined("count", 3))
-    data = rows()
-    a, b = data.column("a").to_numpy(), data.column("b").to_numpy()
-    for at in (0, 9_999, 10_000, 12_500, 23_999):
-        first = max(0, -(-at // 2_000) * 2_000 - 10_000)
-        as_left = sum(1 for k in range(first, at) if a[at] > a[k] and b[at] < b[k])
-        as_right = sum(1 for k in range(first, at) if a[k] > a[at] and b[k] < b[at])
-        assert counts.slice(at, 1).select(["seq", "as_left", "as_right"]).to_pylist() == [
-            {"seq": at, "as_left": as_left, "as_right": as_right}
-        ]
+    found = pa.Table.from_batches(joined("count", 3)).select(["seq", "as_left", "as_right"])
+    columns = [rows().column(name).to_numpy() for name in "ab"]
+    seqs = (0, 9_999, 10_000, 12_500, 23_999)
+    plain = counts(columns, lambda left, right: (left[0] > right[0]) & (left[1] < right[1]), 10_000, 2_000, seqs)
+    assert [tuple(row.values()) for row in found.take(seqs).to_pylist()] == list(plain)
 
 
 @pytest.mark.parametrize("machine", [PoJoinMachine, MutableMachine])
@@ -160,7 +156,7 @@ def test_an_error_in_a_thread_reaches_the_caller(machine: type, monkeypatch: pyt
     def fail(*_: object) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(machine, "_evaluate", fail)
+    monkeypatch.setattr(machine, "_evaluate_frame", fail)
     join = engine("count", 5)
     with pytest.raises(RuntimeError, match="planted"):
         list(chain(join.feed(0, rows()), join.wait()))
@@ -174,7 +170,7 @@ def test_an_abandoned_iterator_leaves_no_thread() -> None:
     assert len(helpers()) == 3
     del join
     gc.collect()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while helpers() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert helpers() == []
@@ -337,7 +333,7 @@ def test_an_error_of_a_writer_behind_is_raised_and_nothing_is_closed_as_whole() 
 
 
 def test_little_room_bounds_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spojoin.embedded.behind.ROOM_BYTES", 100)
+    monkeypatch.setattr("spojoin.embedded.outputs.ROOM_BYTES", 100)
     slow, at_most = _Slow(), 0
     with WriterBehind(slow) as writer:
         for at in range(40):

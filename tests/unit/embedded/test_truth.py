@@ -15,12 +15,12 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto as FIELD  # noqa
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 import spojoin
+from spojoin.columns.column_types import parse_type
+from spojoin.columns.values import is_uuid
 from spojoin.errors import BadData, QueryError
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
-from spojoin.query.column_types import parse_type
-from spojoin.query.uuid_text import is_uuid
-from spojoin.roles.router.parse import Reading, parse
-from spojoin.roles.router.registered_rows import RegisteredSchemas
+from spojoin.roles.router.reading.parse import parse_messages
+from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
 from spojoin.wire.registered import Reference, RegisteredSchema, SchemaKind
 from tests.support.confluent_messages import Registry
 from tests.support.messages import InputMessage
@@ -89,8 +89,8 @@ def by_kafka(door, kind):
     columns = {"id": ColumnType(TypeName.LONG), "v": parse_type(declared, "v", 1)}
     key = KeyColumn(Column("id"), Domain.INTEGER, 0, "id")
     stream = Stream("s", columns, None, None, (key,), payload=("v",))
-    reading = Reading(schemas=RegisteredSchemas(registry.find))
-    found = parse(stream, False, 0, 0, [InputMessage(0, 0, message, ())], reading)
+    reading = RegisteredSchemas(registry.find)
+    found = parse_messages(stream, False, 0, 0, [InputMessage(0, 0, message, ())], reading)
     if found.dead:
         return "row"
     given = said(found.payload.column("v"))

@@ -6,7 +6,6 @@ from decimal import Decimal
 from fractions import Fraction
 from random import Random
 
-import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pytest
 import spojoin
 from spojoin.embedded.writers import open_writer
 from spojoin.errors import BadData, ConfigurationError, QueryError
+from tests.support.by_duckdb import asked
 
 ROWS = 40
 DRAWN = {
@@ -50,14 +50,10 @@ def drawn(kind, seed):
 def both(statement, **tables):
     """What spojoin and DuckDB give, in order."""
     found = spojoin.sql(statement, **tables).to_arrow()
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone='UTC'")
-        for name, table in tables.items():
-            connection.register(name, table)
-        plain = statement
-        for name in tables:
-            plain = plain.replace(f"TABLE({name})", name)
-        expected = connection.sql(plain).to_arrow_table()
+    plain = statement
+    for name in tables:
+        plain = plain.replace(f"TABLE({name})", name)
+    expected = asked(plain, **tables).to_arrow_table()
     keys = [(name, "ascending") for name in found.column_names]
     return found.sort_by(keys), expected.cast(found.schema).sort_by(keys)
 
@@ -151,7 +147,7 @@ def test_expressions_name_them():
 def test_two_of_them_have_no_way_into_expressions(name):
     table = pa.table({"id": [1, 2], **EVERY})
     with pytest.raises(
-        QueryError, match=rf"'l\.{name}' is (decimal256\(76, 38\)|duration\[ns\]), which statements can only carry"
+        QueryError, match=rf"'l\.{name}' is of type (decimal256\(76, 38\)|duration\[ns\]), which expressions can't use"
     ):
         spojoin.sql(
             f"SELECT l.id FROM rows AS l JOIN TABLE(rows) AS r ON l.id = r.id AND l.{name} = l.{name}", rows=table

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import spojoin
+from spojoin.columns.column_types import parse_type
+from spojoin.columns.numbers import read_integers
+from spojoin.columns.refusals import Refusals
 from spojoin.embedded.writers import open_writer
 from spojoin.errors import BadData, QueryError
-from spojoin.query.column_types import parse_type
-from spojoin.query.convert import read_integers
-from spojoin.query.refusals import Refusals
 
 NEW_YORK = ZoneInfo("America/New_York")
 ORDERS = pa.table({"id": [1], "at": pa.array([dt.datetime(2024, 3, 1, 14, 30)], pa.timestamp("us", NEW_YORK.key))})
@@ -111,7 +111,7 @@ def test_a_schema_says_the_zone_of_a_clock():
         known = pa.array(found[~nulls], pa.timestamp("us")).to_pylist()
         assert known[:2] == expected[:2]
         assert [row for row in range(len(array)) if row in refusals.by_row] == list(range(3, len(array)))
-        assert "shown twice or never in Europe/Berlin" in refusals.by_row[3][1]
+        assert "occurred twice or never in Europe/Berlin" in refusals.by_row[3][1]
 
 
 def test_text_with_nine_digits_is_a_moment(tmp_path):

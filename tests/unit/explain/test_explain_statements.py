@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from spojoin.errors import ConfigurationError
-from spojoin.explain.footprint import HELD_ROOM
-from spojoin.explain.held_rows import TEXT_MEAN_BYTES
+from spojoin.explain.footprint import HELD_ROOM, TEXT_MEAN_BYTES
 from spojoin.explain.plan import explain, render
 from spojoin.query.load import parse_query
 from tests.support.query_texts import TRIPS, typed

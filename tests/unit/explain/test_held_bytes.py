@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 from spojoin.embedded.engine import Engine
-from spojoin.explain.footprint import SetupSizes, expected_state, held_bytes, open_bytes, windows_held
-from spojoin.explain.held_rows import TEXT_MEAN_BYTES
+from spojoin.explain.footprint import TEXT_MEAN_BYTES, SetupSizes, expected_state, held_bytes, open_bytes, windows_held
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import UNLIMITED, RouterConfig
 
@@ -106,8 +105,8 @@ def check_on_close(engine: Engine) -> str:
     assert said / WITHIN <= engine.payload_bytes <= said * WITHIN or engine.payload_bytes < 1 << 16 > said
     index = state["PO-Join worker"].bytes_each
     assert index / WITHIN <= engine.index_bytes <= index * WITHIN
-    assert engine._router._asking is not None
-    waiting = sum(side.open._rows.nbytes for side in engine._router._asking.sides)
+    assert engine._router._frames.asking is not None
+    waiting = sum(side.open._rows.nbytes for side in engine._router._frames.asking.sides)
     assert waiting / WITHIN <= open_bytes(query) * WINDOW <= waiting * WITHIN
     return state["router"].holds
 

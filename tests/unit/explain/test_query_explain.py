@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from spojoin.columns.stream_columns import arrow_schema
 from spojoin.errors import ConfigurationError
 from spojoin.explain.footprint import SetupSizes
 from spojoin.explain.plan import explain, render
 from spojoin.protocol.topology import TOPOLOGY
 from spojoin.query.load import parse_query
-from spojoin.query.schema import arrow_schema
 from tests.support.query_texts import TRIPS, typed
 
 

@@ -10,11 +10,10 @@ from spojoin.index.stream_index import StreamIndex
 from spojoin.model import Direction, Domain, Op, Output, RolePredicate
 from spojoin.wire.records import NO_GROUP
 from tests.support.batches import SLOTS, batch_of
-from tests.support.naive_index import NaiveWindow
+from tests.support.nested_loop import NaiveWindow
 
 SIZE = 20
 PREDICATES = tuple(RolePredicate(op, s, s, Domain.INTEGER, 0) for s, op in enumerate((Op.LT, Op.GT)))
-PLAIN = [(p.op.name, p.width, p.probe_slot, p.target_slot) for p in PREDICATES]
 
 
 def rows(number):
@@ -73,7 +72,9 @@ def test_windows_that_leave_groups_one_by_one_find_what_a_loop_finds(lower, late
     for bound in (lower, min(lower + SIZE, 8 * SIZE)):
         bounds = np.sort(np.resize([lower, bound], len(probes)))
         (found,) = index.evaluate(tuple(np.array(probes, np.int64).T), bounds)
-        expected = [len(naive.partners(PLAIN, probe, low)) for probe, low in zip(probes, bounds.tolist(), strict=True)]
+        expected = [
+            len(naive.partners(PREDICATES, probe, low)) for probe, low in zip(probes, bounds.tolist(), strict=True)
+        ]
         assert found.counts.tolist() == expected
 
 

@@ -6,7 +6,10 @@ import pytest
 from spojoin.index.stream_index import StreamIndex
 from spojoin.model import Direction, Domain, Op, Output, RolePredicate
 from tests.support.batches import SLOTS, batch_of
-from tests.support.scanned import WIDTH, holds
+from tests.support.nested_loop import holds
+
+#: Of bands.
+WIDTH = 3
 
 DELTA, BATCHES = 6000, 25
 OPS = {
@@ -42,7 +45,7 @@ def test_large_nodes_answer_as_a_scan(ops, output, limit, group):
         for q in range(12):
             mask = np.arange(stored.shape[1]) >= lower[q]
             for slot, op in enumerate(ops):
-                mask &= holds(op, stored[slot], probes[slot, q])
+                mask &= holds(op.name, WIDTH, stored[slot], probes[slot, q])
             assert matches.counts[q] == mask.sum()
             if output is Output.PAIRS:
                 found = matches.partners[matches.offsets[q] : matches.offsets[q + 1]]

@@ -1,25 +1,14 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.index import evaluation
 from spojoin.index.stream_index import StreamIndex
-from spojoin.model import Direction, Domain, Op, Output, RolePredicate
+from spojoin.model import Direction, Output
 from tests.support.batches import SLOTS, batch_of
-from tests.support.naive_index import NaiveWindow
-
-INTEGERS = Domain.INTEGER
-
-
-predicates = st.builds(
-    RolePredicate,
-    st.sampled_from(Op),
-    st.integers(0, SLOTS - 1),
-    st.integers(0, SLOTS - 1),
-    st.just(INTEGERS),
-    st.integers(0, 2),
-)
+from tests.support.index_beside_loop import PREDICATES
+from tests.support.nested_loop import NaiveWindow
 
 
 @st.composite
@@ -43,9 +32,8 @@ def streams(draw):
 
 
 def check(index, direction, matches, naive, probes, lower):
-    plain = [(p.op.name, p.width, p.probe_slot, p.target_slot) for p in direction.predicates]
     bounds = lower * len(probes) if len(lower) == 1 else lower
-    want = [naive.partners(plain, probe, low) for probe, low in zip(probes, bounds, strict=True)]
+    want = [naive.partners(direction.predicates, probe, low) for probe, low in zip(probes, bounds, strict=True)]
     assert matches.counts.tolist() == [len(w) for w in want]
     if index.output is Output.COUNT:
         assert matches.offsets is None
@@ -59,14 +47,12 @@ def check(index, direction, matches, naive, probes, lower):
 @st.composite
 def indexes(draw):
     """An empty index for two directions of one to four predicates each."""
-    conjunction = st.lists(predicates, min_size=1, max_size=4).map(tuple)
-    directions = tuple(Direction(0, 0, as_left, draw(conjunction)) for as_left in (True, False))
+    directions = tuple(Direction(0, 0, as_left, tuple(draw(PREDICATES))) for as_left in (True, False))
     limit = draw(st.one_of(st.none(), st.integers(0, 7)))
     return StreamIndex(directions, draw(st.sampled_from(Output)), limit, draw(st.booleans()))
 
 
 @given(index=indexes(), stream=streams(), data=st.data(), small=st.booleans())
-@settings(max_examples=500, deadline=None)
 def test_an_index_answers_as_the_plain_loop(index, stream, data, small):
     batches, last = stream
     naive = NaiveWindow()

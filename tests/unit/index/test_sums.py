@@ -2,17 +2,21 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from spojoin.index import evaluation
 from spojoin.index.assembly import Taking
-from spojoin.index.stream_index import StreamIndex
-from spojoin.model import Direction, Domain, Op, Output, RolePredicate
 from spojoin.wire.sums import Sums
-from tests.support.batches import SLOTS, batch_of
-from tests.support.drawn_predicates import PREDICATES
-from tests.support.naive_index import NaiveWindow
+from tests.support.batches import SLOTS
+from tests.support.index_beside_loop import (
+    LARGE,
+    PREDICATES,
+    VALUES,
+    IndexBesideLoop,
+    drawn_batches,
+    on_slots,
+    small_nodes,
+)
 
 KEY_COUNT = 3
 
@@ -30,51 +34,29 @@ def by_key(sums):
 
 
 @given(data=st.data(), predicates=PREDICATES)
-@settings(max_examples=400, deadline=None)
 def test_sums_are_those_of_the_plain_loop(data, predicates):
-    value = data.draw(st.sampled_from([st.integers(0, 1), st.integers(0, 4), st.integers(0, 50)]))
-    rows = st.lists(st.tuples(*[value] * SLOTS), min_size=1, max_size=90)
-    index = StreamIndex((Direction(0, 0, True, tuple(predicates)),), Output.COUNT, None, True, taking=Taking(sums=True))
-    naive, first, weighed = NaiveWindow(), 0, np.zeros((KEY_COUNT, 0), np.int64)
-    terms = [(p.op.name, p.width, p.probe_slot, p.target_slot) for p in predicates]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "SCAN_MAX", 2)
-        patch.setattr(evaluation, "MASKED_MAX", 8)
-        for batch_id, batch in enumerate(data.draw(st.lists(rows, min_size=1, max_size=6))):
+    value, weighed = data.draw(VALUES), np.zeros((KEY_COUNT, 0), np.int64)
+    both = IndexBesideLoop(predicates, taking=Taking(sums=True))
+    with small_nodes():
+        for batch in drawn_batches(data, value):
             added = data.draw(weights(len(batch)))
-            index.add(batch_of(batch_id, first, batch, range(first, first + len(batch)), -1), added)
-            naive.add(first, batch, range(first, first + len(batch)))
+            both.add(batch, added)
             weighed = np.concatenate([weighed, by_key(added)], axis=1)
-            first += len(batch)
-            probes = data.draw(st.lists(st.tuples(*[value] * SLOTS), min_size=1, max_size=9))
-            bound = st.integers(0, first)
-            lower = data.draw(st.one_of(st.just([0]), st.lists(bound, min_size=len(probes), max_size=len(probes))))
-            codes = tuple(np.array(column, np.int64) for column in zip(*probes, strict=True))
-            (found,) = index.evaluate(codes, np.array(lower, np.int64))
-            bounds = lower * len(probes) if len(lower) == 1 else lower
-            partners = [naive.partners(terms, probe, low) for probe, low in zip(probes, bounds, strict=True)]
+            ((found, partners),) = both.ask_drawn(data, value)
+            sums = np.zeros((KEY_COUNT, len(partners))) if found.sums is None else by_key(found.sums)
             assert found.counts.tolist() == [len(some) for some in partners]
-            sums = [[sum(row[p] for p in some) for some in partners] for row in weighed.tolist()]
-            assert (
-                by_key(found.sums) if found.sums is not None else np.zeros((KEY_COUNT, len(probes)))
-            ).tolist() == sums
+            assert sums.tolist() == [[sum(row[p] for p in some) for some in partners] for row in weighed.tolist()]
 
 
-@pytest.mark.parametrize("ops", ["LT GT", "LE", "GE NE", "BAND_LE BAND_LT", "EQ LT GT", "EQ NE", "EQ", "LT GT LE"])
+@pytest.mark.parametrize("ops", LARGE)
 @pytest.mark.parametrize("domain", [3, 40, 10_000])
 @pytest.mark.parametrize("greatest", [2**32, 2**20, 1_000], ids=["64 bits", "32 bits", "16 bits"])
 def test_sums_of_a_large_node(ops, domain, greatest):
     rng = np.random.default_rng(domain + len(ops))
-    named = [Op[name] for name in ops.split()]
-    predicates = tuple(RolePredicate(op, s, s, Domain.INTEGER, domain // 3) for s, op in enumerate(named))
-    index = StreamIndex((Direction(0, 0, True, predicates),), Output.COUNT, None, True, taking=Taking(sums=True))
+    both = IndexBesideLoop(on_slots(ops, domain // 3), taking=Taking(sums=True))
     rows, probes = rng.integers(0, domain, (2500, SLOTS)), rng.integers(0, domain, (40, SLOTS))
     added = Sums(np.arange(KEY_COUNT), rng.integers(-greatest, greatest, (KEY_COUNT, len(rows))))
-    naive = NaiveWindow()
-    naive.add(0, rows.tolist(), range(len(rows)))
-    index.add(batch_of(0, 0, rows.tolist(), range(len(rows)), -1), added)
-    (found,) = index.evaluate(tuple(np.ascontiguousarray(column) for column in probes.T), np.zeros(1, np.int64))
-    terms = [(p.op.name, p.width, p.probe_slot, p.target_slot) for p in predicates]
-    partners = [naive.partners(terms, probe, 0) for probe in probes.tolist()]
+    both.add(rows.tolist(), added)
+    ((found, partners),) = both.asked(probes.tolist(), [0])
     assert found.counts.tolist() == [len(some) for some in partners]
     assert by_key(found.sums).tolist() == [[int(row[some].sum()) for some in partners] for row in added.rows]

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.kernels import boxes, permutation, wavelet
@@ -84,7 +84,6 @@ def test_more_boxes_than_descend_together(kind):
 
 
 @given(data=st.data(), levels=st.integers(0, 6), values=st.sampled_from([1, 2, 5, 300]))
-@settings(max_examples=150, deadline=None)
 def test_columns_of_few_values_make_boxes(data, levels, values):
     n = data.draw(st.integers(1, (2 << levels) + 1))
     random = np.random.default_rng(data.draw(st.integers(0, 2**32)))

@@ -2,12 +2,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.kernels.bounds import bounds
 from spojoin.model import Domain, Op
-from tests.support.naive_kernels import fold, holds
+from tests.support.nested_loop import fold, holds
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 EDGES = [LEAST, LEAST + 1, -2, -1, 0, 1, 2, GREATEST - 1, GREATEST]
@@ -27,7 +27,6 @@ def intervals(op, domain, width, probes):
 
 
 @given(op=st.sampled_from(Op), probes=st.lists(integers, max_size=4), stored=st.lists(integers), width=integers)
-@settings(max_examples=400, deadline=None)
 def test_integer_bounds_hold_exactly_the_matching_codes(op, probes, stored, width):
     neighbours = [c + d for c in probes for d in (-1, 0, 1, width, -width, width - 1, 1 - width)]
     for (lo, hi), probe in zip(intervals(op, Domain.INTEGER, width, probes), probes, strict=True):
@@ -41,7 +40,6 @@ def test_integer_bounds_hold_exactly_the_matching_codes(op, probes, stored, widt
     stored=st.lists(doubles),
     width=st.one_of(doubles, st.just(math.nan)),
 )
-@settings(max_examples=400, deadline=None)
 def test_double_bounds_hold_exactly_the_matching_values(op, probes, stored, width):
     near = [v for p in probes for v in (p, p + width, p - width) if not math.isnan(v)]
     around = [math.nextafter(v, e) for v in near for e in (math.inf, -math.inf)]
@@ -53,7 +51,6 @@ def test_double_bounds_hold_exactly_the_matching_values(op, probes, stored, widt
 
 @pytest.mark.parametrize("op", BANDS)
 @given(probe=doubles, width=doubles)
-@settings(max_examples=300, deadline=None)
 def test_band_bounds_are_the_last_doubles_that_match(op, probe, width):
     ((lo, hi),) = intervals(op, Domain.FLOAT, width, [fold(probe)])
     if lo > hi:

@@ -2,7 +2,7 @@ from bisect import bisect_left, bisect_right
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.kernels import intervals16
@@ -14,7 +14,6 @@ codes = st.one_of(st.integers(-2, 2), st.sampled_from([LEAST, LEAST + 1, GREATES
 
 
 @given(rows=st.lists(st.tuples(codes, codes, codes), max_size=60))
-@settings(max_examples=300, deadline=None)
 def test_members_are_ordered_by_several_columns_and_grouped_by_all_but_the_last(rows):
     columns = [sort_column(np.array([row[i] for row in rows], np.int64)) for i in range(3)]
     grouping = grouped(*columns[0])
@@ -32,7 +31,6 @@ def test_members_are_ordered_by_several_columns_and_grouped_by_all_but_the_last(
 
 
 @given(groups=st.lists(st.tuples(st.lists(codes, max_size=20), st.lists(codes, max_size=20)), max_size=12))
-@settings(max_examples=300, deadline=None)
 def test_values_are_searched_within_their_group_alone(groups):
     """All groups' codes stand in one column, so that a search that leaves its group finds others' codes."""
     stored, wanted = [sorted(s) for s, _ in groups], [sorted(w) for _, w in groups]

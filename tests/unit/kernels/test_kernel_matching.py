@@ -4,14 +4,14 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.kernels import bitmaps, common_slice, intervals16, permutation, wavelet
 from spojoin.kernels.bounds import bounds
 from spojoin.kernels.ranks import rank_intervals, sorted_keys
 from spojoin.model import Domain, Op
-from tests.support.naive_kernels import matching
+from tests.support.nested_loop import matching
 
 WIDTH = 2
 
@@ -39,7 +39,6 @@ def scan_arguments(ops, stored, probes):
 
 @pytest.mark.parametrize("pays_from", [(common_slice.TUPLES_MIN, common_slice.PROBES_MIN), (1, 1)])
 @given(case=cases(), data=st.data(), limit=st.one_of(st.none(), st.integers(0, 5)))
-@settings(max_examples=300, deadline=None)
 def test_the_matches_of_a_slice_are_found(pays_from, case, data, limit):
     ops, stored, probes = case
     end = st.integers(0, len(stored))
@@ -131,7 +130,6 @@ def test_rectangles_are_counted_at_every_size(n):
 
 
 @given(case=cases())
-@settings(max_examples=200, deadline=None)
 def test_two_predicates_are_a_rectangle(case):
     ops, stored, probes = case
     if len(ops) < 2 or not stored or Op.NE in ops[:2]:

@@ -2,7 +2,7 @@ from bisect import bisect_left, bisect_right
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.kernels import permutation
@@ -14,7 +14,6 @@ columns = st.lists(codes, max_size=40).map(sorted)
 
 
 @given(column=columns, probes=st.lists(codes))
-@settings(max_examples=300, deadline=None)
 def test_ranks_count_the_codes_below_and_up_to_each_probe(column, probes):
     below, upto = ranks(sorted_keys(np.array(column, np.int64)), sought(np.array(probes, np.int64)))
     assert below.tolist() == [bisect_left(column, p) for p in probes]
@@ -33,7 +32,6 @@ def test_long_columns_are_searched_by_few_and_many_probes(probes, n, values):
 
 
 @given(column=columns, probes=st.lists(st.tuples(codes, codes)))
-@settings(max_examples=300, deadline=None)
 def test_rank_intervals_hold_the_codes_between_two(column, probes):
     lo, hi = (np.array([p[i] for p in probes], np.int64) for i in (0, 1))
     a, b = rank_intervals(sorted_keys(np.array(column, np.int64)), lo, hi)
@@ -55,7 +53,6 @@ def test_a_column_is_sorted_with_ties_by_arrival(n, step):
 
 
 @given(first=st.lists(codes, max_size=30), second=st.lists(codes, max_size=30))
-@settings(max_examples=200, deadline=None)
 def test_merging_and_splitting_are_sorting_the_whole_and_its_parts(first, second):
     parts = [permutation.sort_column(np.array(p, np.int64)) for p in (first, second)]
     whole = permutation.sort_column(np.array(first + second, np.int64))
@@ -71,7 +68,6 @@ def equal_columns(got, want):
 
 
 @given(pairs=st.lists(st.tuples(codes, codes), min_size=1))
-@settings(max_examples=100, deadline=None)
 def test_the_permutation_maps_one_order_to_the_other(pairs):
     a, b = (permutation.sort_column(np.array(c, np.int64))[1] for c in zip(*pairs, strict=True))
     mapped = permutation.permutation(a, b)

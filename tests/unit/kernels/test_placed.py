@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate, pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.kernels.placed import placed
@@ -24,7 +24,6 @@ def expected(values: list[tuple[int, bool]], first: int, place: int) -> int:
     return next(i for other, i in order if other == code)
 
 
-@settings(max_examples=200)
 @given(st.lists(st.tuples(VALUES, st.integers(-1, 42)), max_size=5))
 def test_the_first_of_the_values_at_a_place(segments: list[tuple[list[tuple[int, bool]], int]]) -> None:
     values = [one for each, _ in segments for one in each]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
@@ -68,7 +68,6 @@ WEIGHTS = st.sampled_from([SMALL, st.integers(-(2**15), 2**15 - 1), st.integers(
 
 
 @given(data=st.data(), n=st.integers(0, 140))
-@settings(max_examples=300, deadline=None)
 def test_running_sums_are_those_of_the_first(data, n):
     weights = data.draw(st.lists(data.draw(WEIGHTS), min_size=n, max_size=n))
     order = data.draw(st.permutations(range(n)))
@@ -83,7 +82,6 @@ def at(entry, z):
 
 
 @given(data=st.data(), n=st.integers(1, 140), count=st.integers(1, 3))
-@settings(max_examples=300, deadline=None)
 def test_masked_sums_are_those_of_the_plain_loop(data, n, count):
     """Slices of any length, also empty ones, beside which the last lanes are taken one by one."""
     m = data.draw(st.integers(1, 4))

@@ -5,21 +5,19 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
-from loadgen.demo import figures, page
+from loadgen.demo import page
 from loadgen.demo.follower import Follower, OutputMark, OutputTrace
-from loadgen.demo.jobs import JOBS, answered, answers_due, numbered, rows_until_full, split
+from loadgen.demo.jobs import JOBS, answered, answers_due, chosen_jobs, numbered, rows_until_full
 from loadgen.demo.play import QueryOutcome
-from loadgen.demo.screen import PlayProgress, Screen
+from spojoin.errors import ConfigurationError
 from spojoin.model import EmitOn, Order, Output
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
 from spojoin.protocol.topology import input_topic
 from spojoin.query.load import parse_query
-from spojoin.wire.chain import ResultSequence
 from spojoin.wire.records import Result
-from spojoin.wire.results import ResultProgress, result_to_message
+from spojoin.wire.results import result_to_message
 
 CROSS = """
 name: cross
@@ -31,13 +29,9 @@ order: event_time
 """
 
 
-def times(*minutes):
-    return pa.table({"a": [0] * len(minutes), "ts": [minute * 60_000 for minute in minutes]})
-
-
 def test_each_job_is_a_valid_query_over_flights():
     def flights(by_time, origin):
-        assert by_time == (query.order is Order.EVENT_TIME)
+        assert by_time == (query.order.by is Order.EVENT_TIME)
         names = [
             "flight_id",
             "carrier",
@@ -54,16 +48,16 @@ def test_each_job_is_a_valid_query_over_flights():
     for job in JOBS:
         query = job.query()
         assert query.name == job.name
-        assert query.output is Output.ROWS
+        assert query.results.output is Output.ROWS
         tables = job.tables(flights)
         assert set(tables) == {stream.name for stream in query.inputs}
         assert all(len(set(table.column_names)) == table.num_columns for table in tables.values())
     assert {job.query().is_self for job in JOBS} == {True, False}
-    assert any(job.query().window.is_time for job in JOBS)
+    assert any(job.query().window.needs_time for job in JOBS)
     assert any(job.query().residuals for job in JOBS)
     assert any(job.query().shares_input for job in JOBS)
     assert any(stream.filter for job in JOBS for stream in job.query().streams)
-    assert any(job.query().emit is EmitOn.CLOSE for job in JOBS)
+    assert any(job.query().answers.emit is EmitOn.CLOSE for job in JOBS)
 
 
 FILTERED = """
@@ -108,45 +102,6 @@ def test_left_rows_alone_are_answered_once_event_time_has_passed_their_partners(
     assert answers_due(tables, arrival, 3, 0) == 3
 
 
-def test_two_streams_are_cut_at_the_same_time():
-    query = parse_query(CROSS.format(window="SLIDE INTERVAL '1' ON '2'"))
-    tables = {"x": times(0, 1, 2, 3, 4, 5, 6, 7, 7, 9), "y": times(0, 7, 8)}
-    parts = split(tables, query)
-    assert {name: table.num_rows for name, table in parts.first.items()} == {"x": 7, "y": 1}
-    assert {name: table.num_rows for name, table in parts.rest.items()} == {"x": 3, "y": 2}
-    assert parts.cut_ms == 7 * 60_000
-
-
-@pytest.mark.parametrize(
-    ("window", "rows"), [("SLIDE INTERVAL '1' ON '2'", 11), ("SLIDE INTERVAL '1 min' ON '4 min'", 5)]
-)
-def test_rows_until_all_windows_are_full(window, rows):
-    tables = {"x": times(0, 1, 2, 3, 4, 5, 6, 7, 7, 9), "y": times(0, 7, 8)}
-    assert rows_until_full(tables, parse_query(CROSS.format(window=window))) == rows
-
-
-def test_a_chain_takes_each_record_once():
-    chain = ResultSequence()
-    records = [
-        (0, ResultProgress(3, 5, False, None)),
-        (5, ResultProgress(3, 9, True, None)),
-        (0, ResultProgress(4, 2, False, None)),
-    ]
-    assert [chain.takes(*record) for record in records] == [True, True, True]
-    assert [chain.takes(*record) for record in records] == [False, False, False]
-    assert chain.takes(2, ResultProgress(4, 4, True, None))
-
-
-def test_a_chain_distinguishes_json_messages_of_one_result():
-    chain = ResultSequence()
-    records = [
-        (0, ResultProgress(0, 0, False, 0)),
-        (0, ResultProgress(0, 0, False, 1)),
-        (0, ResultProgress(0, 3, True, 2)),
-    ]
-    assert [chain.takes(*records[i]) for i in (0, 1, 1, 0, 2, 2)] == [True, True, False, False, True, False]
-
-
 def result(frame, begin, end, is_last, produced_ms, runs):
     rows = pa.record_batch({"seq": range(begin, end), "matches": [2] * (end - begin)})
     arrays = np.array(produced_ms, np.int64), np.array(runs, np.uint32)
@@ -180,36 +135,6 @@ def trace_of(marks):
     return trace
 
 
-def test_the_rate_is_that_between_two_tuples():
-    trace = trace_of([(0, 10), (1000, 100), (3000, 500), (9000, 510)])
-    assert figures.rate(trace, 100, 500) == 200.0
-    assert figures.rate(trace, 0, 100) == 90.0
-    assert figures.rate(trace, 505, 600) is None
-
-
-def test_latency_percentiles():
-    latency = figures.latency(trace_of([]), 0)
-    assert (latency["latency_ms_p50"], latency["latency_ms_p99"], latency["latency_ms_max"]) == (50.5, 99.0, 100.0)
-    assert figures.latency(OutputTrace(), 0)["latency_ms_p50"] is None
-
-
-def test_a_timeline_keeps_its_ends():
-    marks = figures.timeline(trace_of([(i, i) for i in range(5000)]))
-    assert len(marks) <= figures.POINTS + 100
-    assert (marks[0].tuples, marks[-1].tuples) == (0, 4999)
-
-
-def test_progress_is_lines_where_there_is_no_terminal():
-    console = Console(record=True, width=300, force_terminal=False)
-    with Screen(console) as screen:
-        screen.show(PlayProgress("q", "feeding", rows=1000, refused=10, tuples=600, matches=7, result_position=3))
-    assert re.search(
-        r"q: feeding; rows in 1,000, results to frame 3, tuples out 600 .* lag 390, matches 7, refused 10",
-        console.export_text(),
-    )
-    assert PlayProgress("q", "feeding", rows=1000, refused=10, tuples=600, filtered=300).lag == 90
-
-
 def outcome(is_exact):
     verdict = SimpleNamespace(
         as_json=lambda: {
@@ -229,22 +154,20 @@ def outcome(is_exact):
     return QueryOutcome(JOBS[0], JOBS[0].query(), verdict, trace_of([(0, 0), (1000, 60), (2000, 100)]), {}, 0, 60, 2.0)
 
 
-def test_a_page_needs_nothing_from_outside(tmp_path):
-    outcomes = [outcome(is_exact=True), outcome(is_exact=False)]
+def page_text(folder, *outcomes, said=()):
     report = {"machine": {"cores": 2, "system": "x", "python": "3"}, "seconds": 1.0}
     report["queries"] = [each.report() for each in outcomes]
-    page.write_page(tmp_path / "report.html", report, outcomes)
-    text = (tmp_path / "report.html").read_text()
+    json.dumps(report)
+    proof = page.proved(report["queries"]), page.is_proved(report["queries"])
+    page.write_page(folder / "report.html", report, [proof, *said], outcomes)
+    return (folder / "report.html").read_text()
+
+
+def test_a_page_needs_nothing_from_outside(tmp_path):
+    text = page_text(tmp_path, outcome(is_exact=True), outcome(is_exact=False))
     assert "probe 3: &lt;wrong&gt;" in text
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=", text)
-    json.dumps(report)
-
-
-def page_text(folder, *outcomes):
-    report = {"machine": {"cores": 2, "system": "x", "python": "3"}, "seconds": 1.0}
-    report["queries"] = [each.report() for each in outcomes]
-    page.write_page(folder / "report.html", report, outcomes)
-    return (folder / "report.html").read_text()
+    assert '"displayModeBar": false' in text, "plotly's buttons would cover a title"
 
 
 def test_a_pages_first_sentence_states_what_was_proved(tmp_path):
@@ -258,18 +181,11 @@ def test_a_pages_first_sentence_states_what_was_proved(tmp_path):
     assert "Not proved" in page.proved([])
 
 
-def test_nothing_covers_a_plots_title(tmp_path):
-    """Plotly's buttons cover the upper right corner."""
-    assert '"displayModeBar": false' in page_text(tmp_path, outcome(is_exact=True))
-
-
-def test_a_querys_report_has_the_documented_fields():
-    fields = outcome(is_exact=True).report()
-    promised = "name tuples rejected matches completeness false_positives duplicates tuples_per_second"
-    assert set(promised.split()) | {"latency_ms_p50", "latency_ms_p99", "rejected_by_reason"} <= set(fields)
-    assert (fields["rejected"], fields["tuples_per_second"], fields["latency_ms_p50"]) == (2, 60.0, 80.5)
-
-
-def test_each_play_reads_topics_of_its_own():
-    topics = [job.topic(stream) for job in JOBS for stream in job.origins]
-    assert len(set(topics)) == len(topics)
+def test_one_query_in_both_packings_is_played_unless_others_are_asked_for():
+    usual = chosen_jobs()
+    assert len(usual) == len({job.packing for job in usual}) == 2
+    assert len({job.file for job in usual}) == 1
+    assert chosen_jobs(is_all=True) == list(JOBS)
+    assert [job.name for job in chosen_jobs(["unbeaten-flights"])] == ["unbeaten-flights"]
+    with pytest.raises(ConfigurationError, match="--only what: there is no such query; expected one of farther"):
+        chosen_jobs(["what"])

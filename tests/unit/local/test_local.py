@@ -13,15 +13,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from spojoin.errors import ConfigurationError
-from spojoin.local import jars, java, net
+from spojoin.local import jars, net
 from spojoin.local.broker import LocalBroker
 from spojoin.local.broker_config import KafkaNode
 from spojoin.local.children import Children
 from spojoin.local.net import Server, free_port, listens, require_free, wait_until_up
 from spojoin.local.redis import LocalRedis, find_redis_with_tls
 from spojoin.local.security import BrokerSecurity, Certificates
+from spojoin.local.spark import started
 
 TIMEOUT_S = 60.0
 
@@ -120,7 +123,7 @@ def test_a_port_in_use_is_one_sentence():
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("java.net.BindException: Address already in use", r"Kafka's port 1 is in use"),
+        ("jars.net.BindException: Address already in use", r"Kafka's port 1 is in use"),
         ("IOException: No space left on device", r"the disk is full: Kafka needs room"),
         ("first\nlast words", r"Kafka ended while it started: last words"),
         ("", r"Kafka ended while it started without a word"),
@@ -152,26 +155,26 @@ def test_java_missing_too_old_or_mute(tmp_path, monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigurationError, match=r"^Java is missing: install .*17"):
-        java.find_java()
+        jars.find_java()
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
     fake_java(tmp_path, 'openjdk version "11.0.2" 2019-01-15')
     with pytest.raises(ConfigurationError, match="is Java 11, too old"):
-        java.find_java()
+        jars.find_java()
     fake_java(tmp_path, 'java version "1.8.0_402"')
     with pytest.raises(ConfigurationError, match="is Java 8, too old"):
-        java.find_java()
+        jars.find_java()
     fake_java(tmp_path, "what?")
     with pytest.raises(ConfigurationError, match="says no version"):
-        java.find_java()
+        jars.find_java()
     fake_java(tmp_path, 'openjdk version "21" 2023-09-19')
-    assert java.find_java() == str(tmp_path / "java")
+    assert jars.find_java() == str(tmp_path / "java")
 
 
 def test_java_home_comes_first(tmp_path, monkeypatch):
     (tmp_path / "bin").mkdir()
     fake_java(tmp_path / "bin", 'openjdk version "17.0.1"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert java.find_java() == str(tmp_path / "bin" / "java")
+    assert jars.find_java() == str(tmp_path / "bin" / "java")
 
 
 def test_the_cache_folder_can_be_chosen(monkeypatch, tmp_path):
@@ -263,3 +266,14 @@ def test_a_node_is_open_or_closed(tmp_path):
     assert "StandardAuthorizer" in file.read_text()
     assert file.stat().st_mode & 0o077 == 0
     assert "hunter2" not in " ".join([*closed.command(), *closed.format_command(), repr(closed)])
+
+
+def test_ctrl_c_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def starts(conf: object) -> None:
+        signal.signal(signal.SIGINT, lambda number, frame: None)
+
+    monkeypatch.setattr(SparkContext, "getOrCreate", starts)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda builder: builder)
+    before = signal.getsignal(signal.SIGINT)
+    started("any", "local[1]", {})
+    assert signal.getsignal(signal.SIGINT) is before

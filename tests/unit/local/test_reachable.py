@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from spojoin.cli.servers import ServerLost, ServersWatch
+from spojoin.cli.up import ServerLost, ServersWatch
 from spojoin.errors import ConfigurationError
 from spojoin.local.net import free_port
 from spojoin.local.reachable import check_kafka, check_redis

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from spojoin.cli.options import UpOptions
 from spojoin.cli.up import ending
-from spojoin.cli.up_options import UpOptions
 from spojoin.local.services import Deployment, page_of, services_of
 from spojoin.local.usage import family_cpu_s, usage_of
 from spojoin.page.settings import load_page_settings

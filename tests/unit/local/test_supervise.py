@@ -12,7 +12,7 @@ from spojoin.local import supervise
 from spojoin.local.children import Children
 from spojoin.local.net import free_port
 from spojoin.local.supervise import STATUS_FENCED, Service, ServiceError, Supervisor, ending_on_signals
-from spojoin.runtime.service import EXIT_FENCED
+from spojoin.runtime.process import EXIT_FENCED
 
 READY_AFTER_START = """
 import http.server, sys

@@ -6,9 +6,9 @@ from itertools import combinations, pairwise
 
 import pytest
 
+from spojoin.page.document import ROLE_SIZE, TOPIC_SIZE, draw
 from spojoin.page.flow import AGREEMENTS, OUTLETS, flow_of, readers, role_node, topic_node
 from spojoin.page.placement import arrange
-from spojoin.page.svg import ROLE_SIZE, TOPIC_SIZE, draw
 from spojoin.protocol.topology import TOPOLOGY, Edge, Role, Topic
 
 CHAIN = (

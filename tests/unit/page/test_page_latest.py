@@ -10,8 +10,17 @@ from pyroaring import BitMap64
 
 from spojoin.errors import WireError
 from spojoin.model import Output
-from spojoin.page.latest import ROWS, TEXT_MAX, VALUE_MAX, letters_of, readable, result_rows, rows_of
-from spojoin.page.tail import DEPTH_MAX, TopicTail
+from spojoin.page.latest import (
+    DEPTH_MAX,
+    ROWS,
+    TEXT_MAX,
+    VALUE_MAX,
+    TopicTail,
+    letters_of,
+    readable,
+    result_rows,
+    rows_of,
+)
 from spojoin.page.watch import LogWatch
 from spojoin.ports.interfaces import LogPartition, LogRecord, LogUnavailable
 from spojoin.ports.memory import MemoryLog

@@ -7,7 +7,8 @@ from spojoin.model import Output
 from spojoin.page.latest import result_rows, rows_of
 from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.wire.records import Result
-from spojoin.wire.results import JSON, result_messages_rows, result_to_message
+from spojoin.wire.result_forms import JSON
+from spojoin.wire.results import result_messages_rows, result_to_message
 from spojoin.wire.row_values import json_objects
 
 ROWS = pa.RecordBatch.from_pydict({"pairs": [1, 2], "as_left": ["x", "y"], "matches": [0.5, None]})
@@ -22,7 +23,7 @@ def shown(messages):
 
 
 def test_columns_and_rows_the_latest_first():
-    json_rows = result_messages_rows(MADE, json_objects(ROWS), JSON)
+    json_rows = result_messages_rows(MADE, json_objects(ROWS), JSON.content_type)
     for messages in (json_rows, [result_to_message(MADE)]):
         table = shown(messages)
         assert table.columns == ["pairs", "as_left", "matches"]

@@ -16,7 +16,7 @@ from rich.console import Console
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
-from spojoin.cli import live, well
+from spojoin.cli import status
 from spojoin.cli.main import app
 from spojoin.errors import ConfigurationError
 from spojoin.local import reachable
@@ -418,7 +418,7 @@ def stores(monkeypatch):
     """The store that `spojoin status` finds in place of Redis."""
     world = World()
     world.pass_second()
-    monkeypatch.setattr(live, "RedisStore", lambda url: world.store)
+    monkeypatch.setattr(status, "RedisStore", lambda url: world.store)
     return world
 
 
@@ -439,7 +439,7 @@ def test_status_watch_survives_a_store_that_is_briefly_unreachable(stores, monke
         return scan(prefix)
 
     monkeypatch.setattr(stores.store, "scan", scripted)
-    monkeypatch.setattr(live.time, "sleep", lambda _: None)
+    monkeypatch.setattr(status.time, "sleep", lambda _: None)
     result = CliRunner().invoke(app, ["status", "--watch"])
     assert result.exit_code == 130
     assert "Redis does not answer; trying again" in result.output
@@ -464,8 +464,8 @@ def test_status_of_a_query_that_nobody_serves_is_a_mistake(stores, monkeypatch, 
 @pytest.fixture
 def served(stores, monkeypatch, tmp_path):
     """The file of the query whose services report."""
-    monkeypatch.setattr(well, "RedisStore", lambda url: stores.store)
-    monkeypatch.setattr(well.time, "time_ns", lambda: int(1e6 * stores.clock.wall_ms()))
+    monkeypatch.setattr(status, "RedisStore", lambda url: stores.store)
+    monkeypatch.setattr(status.time, "time_ns", lambda: int(1e6 * stores.clock.wall_ms()))
     file = tmp_path / "query.yaml"
     file.write_text(stores.subject.query.text)
     return file
@@ -491,7 +491,7 @@ def test_a_check_waits_for_what_is_on_its_way(stores, served, monkeypatch):
         stores.fields.clear()
         stores.pass_second()
 
-    monkeypatch.setattr(well.time, "sleep", sleep)
+    monkeypatch.setattr(status.time, "sleep", sleep)
     assert CliRunner().invoke(app, ["status", str(served), "--check", "--wait", "60"]).exit_code == 0
     assert stores.fields == {}
 

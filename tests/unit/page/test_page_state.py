@@ -3,12 +3,11 @@
 import pytest
 
 from spojoin.errors import BadData
-from spojoin.page.rates import READINGS, Rates
 from spojoin.page.service import censor_of
-from spojoin.page.sightings import SILENCE_MS_MAX, Observer
+from spojoin.page.sightings import READINGS, SILENCE_MS_MAX, Observer, Rates
 from spojoin.page.state import Known
 from spojoin.protocol.topology import TOPOLOGY, Topic
-from spojoin.telemetry.expected import ServiceReport
+from spojoin.telemetry.expected_services import ServiceReport
 from tests.support.page_world import CROSS, TIMED, World, shown, subject
 
 

@@ -11,15 +11,13 @@ import pytest
 from spojoin.cli import topics
 from spojoin.errors import ConfigurationError
 from spojoin.model import Output
-from spojoin.page.avro_results import PAUSE_MS, AvroResults
-from spojoin.page.latest import result_rows, rows_of
+from spojoin.page.latest import PAUSE_MS, AvroResults, result_rows, rows_of
 from spojoin.ports.interfaces import LogPartition, LogRecord, RegistryUnavailable
-from spojoin.ports.memory_registry import MemoryRegistry
-from spojoin.runtime.registry import RegisteredResults, RegisteredRows
+from spojoin.ports.memory import MemoryRegistry
+from spojoin.runtime.registry import RegisteredResults
 from spojoin.runtime.settings import load_settings
 from spojoin.wire.records import Result
-from spojoin.wire.registered import SchemaKind
-from spojoin.wire.results import result_messages_rows
+from spojoin.wire.result_writers import AvroWriter, JsonSchemaWriter
 
 ROWS = pa.RecordBatch.from_pydict({"probe_seq": [4, 4, 6], "key": ["a", "b", None], "data": [b"\xff", b"", None]})
 LINES = [
@@ -29,8 +27,8 @@ LINES = [
 ]
 
 
-def records(kind, registry):
-    form = RegisteredRows(registry, "q.results", kind)
+def records(writer, registry):
+    form = writer("q.results", registry.register)
     results = [
         Result(frame, 0, 9, True, rows, np.array([1]), np.array([9], np.uint32))
         for frame, rows in enumerate((ROWS, ROWS.slice(3)))
@@ -38,14 +36,12 @@ def records(kind, registry):
     return [
         LogRecord(LogPartition("q.results", 0), 0, 1, message.value, tuple(message.headers.items()))
         for each in results
-        for message in result_messages_rows(
-            each, form.values(each.rows) if each.rows.num_rows else [], form.content_type
-        )
+        for message in form.messages(each, 0, None)
     ]
 
 
 def test_the_page_shows_rows_of_json():
-    assert [row for each in records(SchemaKind.JSON, MemoryRegistry()) for row in rows_of(each)] == LINES
+    assert [row for each in records(JsonSchemaWriter, MemoryRegistry()) for row in rows_of(each)] == LINES
 
 
 class Times:
@@ -58,7 +54,7 @@ class Times:
 def test_the_page_shows_rows_of_avro(monkeypatch):
     registry, clock = MemoryRegistry(), Times()
     monkeypatch.setattr("spojoin.runtime.registry.registry_of", lambda _: registry)
-    found = records(SchemaKind.AVRO, registry)
+    found = records(AvroWriter, registry)
     avro = AvroResults(RegisteredResults(load_settings(query_file="q")), clock)
     rows = [row for each in found for row in rows_of(each, avro=avro)]
     assert result_rows(rows, Output.ROWS).rows == [["6", "", ""], ["4", "b", ""], ["4", "a", "/w=="]]
@@ -74,7 +70,7 @@ def test_the_page_leaves_a_registry_that_failed_alone_for_a_while(monkeypatch):
 
     registry, clock = Failing(), Times()
     monkeypatch.setattr("spojoin.runtime.registry.registry_of", lambda _: registry)
-    first, *_ = records(SchemaKind.AVRO, MemoryRegistry())
+    first, *_ = records(AvroWriter, MemoryRegistry())
     avro = AvroResults(RegisteredResults(load_settings(query_file="q")), clock)
     size = [{"seq": 4, "Avro": "13 bytes, schema 1"}]
     assert [rows_of(first, avro=avro), rows_of(first, avro=avro), registry.asked] == [size, size, 1]
@@ -83,11 +79,11 @@ def test_the_page_leaves_a_registry_that_failed_alone_for_a_while(monkeypatch):
 
 
 def test_the_page_says_what_it_can_of_avro_without_a_registry():
-    found = [row for each in records(SchemaKind.AVRO, MemoryRegistry()) for row in rows_of(each)]
+    found = [row for each in records(AvroWriter, MemoryRegistry()) for row in rows_of(each)]
     assert found == [{"seq": seq, "Avro": f"{size} bytes, schema 1"} for seq, size in ((4, 13), (4, 12), (6, 9))]
 
 
-@pytest.mark.parametrize("kind", [SchemaKind.AVRO, SchemaKind.JSON])
+@pytest.mark.parametrize("kind", [AvroWriter, JsonSchemaWriter])
 def test_lines_of_the_results_command(kind, monkeypatch):
     registry = MemoryRegistry()
     monkeypatch.setattr("spojoin.runtime.registry.registry_of", lambda _: registry)
@@ -99,4 +95,4 @@ def test_lines_of_the_results_command(kind, monkeypatch):
 def test_avro_without_a_registry_is_a_sentence():
     read = RegisteredResults(load_settings(query_file="q"))
     with pytest.raises(ConfigurationError, match="set SPOJOIN_REGISTRY_URL"):
-        list(topics._texts(records(SchemaKind.AVRO, MemoryRegistry()), read))
+        list(topics._texts(records(AvroWriter, MemoryRegistry()), read))

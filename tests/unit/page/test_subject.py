@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spojoin.page.subject import Subject
+from spojoin.page.subject import Subject, window_text
 from spojoin.protocol.topology import Role
 from spojoin.query.load import parse_query
 from spojoin.runtime.settings import load_settings
@@ -35,3 +35,20 @@ def expected(role: Role, **settings: object) -> tuple[str, ...]:
 )
 def test_a_role_is_expected_in_its_process(role, packing, services):
     assert expected(role, packing=packing, workers=3) == services
+
+
+TEXT = "name: q\nstreams:\n  s: {schema: {a: int, at: timestamp}, time: at}\nsql: SELECT * FROM s AS l JOIN s AS r ON "
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("l.a < r.a WINDOW AS (SLIDE INTERVAL '10' ON '1000')", "1,000 tuples, moving by 10"),
+        (
+            "l.a = r.a AND r.at BETWEEN l.at - INTERVAL '1 min' AND l.at + INTERVAL '2 min'",
+            "right -60 to +120 s of left's event time",
+        ),
+    ],
+)
+def test_a_window_or_an_interval(condition, words):
+    assert window_text(parse_query(TEXT + condition)) == words

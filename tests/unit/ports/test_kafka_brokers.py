@@ -9,10 +9,10 @@ import orjson
 import pytest
 
 from spojoin.local.net import free_port
-from spojoin.ports import kafka_brokers
+from spojoin.ports import kafka_client
 from spojoin.ports.interfaces import AmbiguousAppend
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
-from spojoin.ports.kafka_brokers import REPORTS, KnownBrokers
+from spojoin.ports.kafka_client import REPORTS, KnownBrokers
 
 
 def report(*sources: str) -> str:
@@ -63,7 +63,7 @@ def test_a_client_reports_a_broker_also_while_it_is_away(
     log: KafkaLog, half: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[str] = []
-    monkeypatch.setattr(kafka_brokers, "REPORT_MS", 20)
+    monkeypatch.setattr(kafka_client, "REPORT_MS", 20)
     monkeypatch.setattr(KnownBrokers, "hear", lambda _, statistics: heard.append(statistics))
     client = getattr(log, half)()
     serve: Callable[[], object] = client.serve if half == "writer" else lambda: client.poll(1, 0.0)

@@ -42,3 +42,13 @@ def test_a_listener_in_the_clear_is_named_however_it_ends_tls(code: int, why: st
     assert told is not None
     assert told.startswith("no TLS with here:9092: ")
     assert "PLAINTEXT" in told
+
+
+def test_a_listener_that_refuses_connections_is_named_in_the_words_of_the_check() -> None:
+    reports = ClientReports("here:9092", {})
+    refused = "Connect to ipv4#10.0.0.7:9093 failed: Connection refused (after 0ms in state CONNECT)"
+    reports.hear(KafkaError(KafkaError._TRANSPORT, f"there:9093/1: {refused}"))
+    told = reports.why()
+    assert told is not None
+    assert "names there:9093 as the address of a broker" in told
+    assert "from here: connection refused; set advertised.listeners" in told

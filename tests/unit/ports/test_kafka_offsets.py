@@ -55,7 +55,13 @@ def test_an_offset_that_is_not_known_yet_is_asked_for_again() -> None:
     assert log_of(-1001, -1, 3, -1001, 7).bounds(SOURCE) == Bounds(3, 7)
 
 
-def test_one_that_stays_unknown_is_not_available() -> None:
+def test_another_client_asks_for_one_that_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "AdminClient", lambda *_, **__: Admin(7))
+    assert log_of(-1001).end(SOURCE) == 7
+
+
+def test_one_that_no_client_knows_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "AdminClient", lambda *_, **__: Admin(-1001))
     with pytest.raises(LogUnavailable, match=r"no offsets of t\[0\].*doesn't know it yet"):
         log_of(-1001).bounds(SOURCE)
 

@@ -6,8 +6,8 @@ import pytest
 from pydantic import SecretStr
 
 from spojoin.errors import ConfigurationError
-from spojoin.ports import kafka_properties
-from spojoin.ports.kafka_properties import check_properties, property_ranges
+from spojoin.ports import kafka_client
+from spojoin.ports.kafka_client import check_properties, property_ranges
 from spojoin.runtime.settings import Settings
 
 TLS = {"security.protocol": "SSL"}
@@ -64,7 +64,7 @@ def test_the_names_are_those_of_this_very_librdkafka():
 
 
 def test_without_that_list_nothing_is_suggested(monkeypatch):
-    monkeypatch.setattr(kafka_properties, "property_ranges", dict)
+    monkeypatch.setattr(kafka_client, "property_ranges", dict)
     with pytest.raises(ConfigurationError, match=r"has no property sasl\.pasword$"):
         check_properties({"sasl.pasword": "x"})
 

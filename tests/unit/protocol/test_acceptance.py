@@ -2,8 +2,8 @@ import pytest
 
 from spojoin.protocol.acceptance import LogFollower, chain
 from spojoin.protocol.machine import Trim
+from spojoin.protocol.retention import TrimLedger
 from spojoin.protocol.topology import TOPOLOGY, Role, Topic
-from spojoin.protocol.trims import TrimLedger
 from spojoin.wire.records import Barrier, SourcePosition
 from tests.support.frames import make_frame
 
@@ -56,7 +56,7 @@ def test_the_link_depends_on_every_source_position(change):
 def test_a_trim_stops_at_the_first_record_still_needed():
     ledger = TrimLedger(Topic.MATCHES)
     for offset, needed_until in ((3, 0), (5, 1), (6, 0), (9, 4)):
-        ledger.note(2, offset, needed_until)
+        ledger.note_record(2, offset, needed_until)
     assert ledger.release(2, 1) == [Trim(Topic.MATCHES, 2, 5)]
     assert ledger.release(2, 1) == []
     assert ledger.release(2, 2) == [Trim(Topic.MATCHES, 2, 9)]

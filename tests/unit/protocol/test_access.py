@@ -8,16 +8,7 @@ from spojoin.errors import QueryError
 from spojoin.model import GENERATION_PART
 from spojoin.protocol.access import UNUSED_GROUP, Operation, Person, ResourceKind, Right, names, rights, seen_by
 from spojoin.protocol.packing import PACKABLE, with_standbys
-from spojoin.protocol.topology import (
-    KEPT,
-    SHARED,
-    TOPOLOGY,
-    Edge,
-    Role,
-    Topic,
-    later_generations,
-    topic_name,
-)
+from spojoin.protocol.topology import KEPT, SHARED, TOPOLOGY, Edge, Role, Topic, later_generations, topic_name
 from spojoin.query.load import parse_query
 
 QUERY = """

@@ -23,7 +23,7 @@ def rows_of(answered: Answered, times: list[int]) -> list[bool]:
 def after(*generations: PassedOrder) -> Answered:
     found = Answered()
     for each in generations:
-        found = Answered.of({}, {}, found.saved_with(each))
+        found = Answered.from_takeover({}, {}, found.saved_with(each))
     return found
 
 
@@ -53,8 +53,8 @@ def test_a_row_that_one_generation_refused_and_another_took_was_answered():
 
 def test_nothing_saved_is_nothing_passed():
     assert Answered().saved_with(None) == b""
-    assert Answered.of({}, {}, b"").passed == ()
+    assert Answered.from_takeover({}, {}, b"").passed == ()
 
 
 def test_one_generation_saved_as_a_router_saves_it_is_read():
-    assert Answered.of({}, {}, orjson.dumps(passed(10, read=1).saved())).passed == (passed(10, read=1),)
+    assert Answered.from_takeover({}, {}, orjson.dumps(passed(10, read=1).saved())).passed == (passed(10, read=1),)

@@ -21,7 +21,7 @@ def takeover(number: int, before: int) -> Takeover:
 
 def heard(*records: Announcement | Takeover) -> tuple[Generations, list[bool]]:
     found = Generations()
-    return found, [found.hear(record) for record in records]
+    return found, [found.accept_record(record) for record in records]
 
 
 def claim(owner: str, adopts: str = "") -> Announcement:
@@ -49,7 +49,7 @@ def test_the_first_generation_begins_at_once_and_later_ones_at_their_takeover():
     found, counts = heard(announcement(1), announcement(2, 8))
     assert counts == [True, True]
     assert (found.current, found.wanted) == (announcement(1), announcement(2, 8))
-    assert found.hear(takeover(2, 1))
+    assert found.accept_record(takeover(2, 1))
     assert found.current == found.wanted == announcement(2, 8)
     assert found.takeover == takeover(2, 1)
 
@@ -98,6 +98,6 @@ def test_the_answering_generation_only_grows_and_never_exceeds_the_announced(rec
     found, last = Generations(), 1
     for record in records:
         before = found.current_number, found.next_number
-        assert found.hear(record) == ((found.current_number, found.next_number) != before)
+        assert found.accept_record(record) == ((found.current_number, found.next_number) != before)
         assert last <= found.current_number <= max(1, found.next_number - 1)
         last = found.current_number

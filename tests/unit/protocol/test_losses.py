@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spojoin.errors import Stop
-from spojoin.protocol.losses import PATIENCE_MS, LogBegin, log_ends_early
 from spojoin.protocol.machine import START, ResultPosition
+from spojoin.protocol.retention import PATIENCE_MS, LogBegin, log_ends_early
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import RouterConfig
@@ -39,11 +39,11 @@ def test_a_log_must_go_on_to_where_results_end(position: tuple[int, int], frames
 def test_a_log_must_reach_back_to_where_results_end() -> None:
     begin = LogBegin()
     for frame_id in (4, 5, 6):
-        begin.note(frame_id)
+        begin.note_frame(frame_id)
     assert [begin.is_late(ResultPosition(number, 0)) for number in (3, 4, 5)] == [True, False, False]
-    begin.check(START, 0)
+    begin.check_reaches_back(START, 0)
     with pytest.raises(Stop, match="begins at frame 4: results are lost"):
-        begin.check(START, PATIENCE_MS)
+        begin.check_reaches_back(START, PATIENCE_MS)
 
 
 def test_a_router_ends_before_it_claims_a_log_without_the_frames_that_are_answered() -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, TakeOver, Trim
-from spojoin.protocol.seat import Seat
-from spojoin.protocol.standby import UNSAID_MAX, Standby, standby_of
+from spojoin.protocol.standby import UNSAID_MAX, Seat, Standby, standby_of
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Barrier, DirectionRanks, Part, Partial, Presence, Record
 
@@ -75,7 +74,7 @@ def test_what_it_keeps_has_a_limit_and_it_claims_nothing_before_it_has_caught_up
 
 def test_a_part_that_is_out_is_kept_by_nobody(instance):
     emitted = Emit(Topic.MATCHES, 0, Part(0, 3, 0, 0, 1, ()))
-    assert list(instance._said(iter([emitted]))) == []
+    assert list(instance._say_or_keep(iter([emitted]))) == []
     instance.on_result_position(ResultPosition(4, 0))
     assert list(instance.on_caught_up()) == [TakeOver(), Emit(Topic.FRAMES, 0, CHOSEN)]
 
@@ -83,6 +82,6 @@ def test_a_part_that_is_out_is_kept_by_nobody(instance):
 @pytest.mark.parametrize("is_heir", [True, False])
 def test_a_life_follows_the_one_before_it_at_once_unless_it_was_fenced_by_a_later_one(is_heir):
     seat = Seat("s", "a", "third", 500, is_heir=is_heir)
-    seat.hear(Presence("s", "a", "second", 4, speaks=True))
+    seat.accept_beat(Presence("s", "a", "second", 4, speaks=True))
     beat = seat.beat(0)
     assert (beat.speaks, beat.term) == (is_heir, 4 + is_heir)

@@ -10,20 +10,20 @@ from spojoin.protocol.topology import Topic
 
 
 def test_internal_topics_are_kept_until_they_are_trimmed_and_give_the_disk_back():
-    config = topic_configs({}).of(TopicKind.INTERNAL)
+    config = topic_configs({}).for_kind(TopicKind.INTERNAL)
     assert (config["retention.ms"], config["retention.bytes"], config["cleanup.policy"]) == ("-1", "-1", "delete")
     assert int(config["max.message.bytes"]) < int(config["segment.bytes"]) < 128 << 20
 
 
 def test_what_people_read_is_limited_by_bytes_which_leave_the_latest():
     for kind in (TopicKind.RESULTS, TopicKind.DLQ):
-        config = topic_configs({}).of(kind)
+        config = topic_configs({}).for_kind(kind)
         assert config["retention.ms"] == "-1"
         assert 0 < int(config["retention.bytes"]) <= 4 << 30
 
 
 def test_of_inputs_nothing_is_said_that_the_cluster_may_decide():
-    assert topic_configs({}).of(TopicKind.INPUTS).keys() == {"cleanup.policy", "max.message.bytes"}
+    assert topic_configs({}).for_kind(TopicKind.INPUTS).keys() == {"cleanup.policy", "max.message.bytes"}
 
 
 def test_what_is_said_of_a_kind_counts_before_what_is_said_of_all_and_both_before_the_defaults():
@@ -32,19 +32,19 @@ def test_what_is_said_of_a_kind_counts_before_what_is_said_of_all_and_both_befor
         "results": {"segment.ms": 2, "retention.bytes": 1 << 30},
     }
     configs = topic_configs(given)
-    assert configs.of(TopicKind.RESULTS) == {
+    assert configs.for_kind(TopicKind.RESULTS) == {
         **DEFAULTS[TopicKind.RESULTS],
         "min.insync.replicas": "2",
         "segment.ms": "2",
         "retention.bytes": str(1 << 30),
     }
-    assert configs.of(TopicKind.INTERNAL)["segment.ms"] == "1"
+    assert configs.for_kind(TopicKind.INTERNAL)["segment.ms"] == "1"
 
 
 def test_the_limit_of_results_in_an_earlier_form_holds_where_topics_says_nothing():
     configs = topic_configs({"dlq": {"retention.bytes": 2 << 20}}, 3 << 20)
-    assert configs.of(TopicKind.RESULTS)["retention.bytes"] == str(3 << 20)
-    assert configs.of(TopicKind.DLQ)["retention.bytes"] == str(2 << 20)
+    assert configs.for_kind(TopicKind.RESULTS)["retention.bytes"] == str(3 << 20)
+    assert configs.for_kind(TopicKind.DLQ)["retention.bytes"] == str(2 << 20)
 
 
 def test_each_topic_has_a_kind():
@@ -74,7 +74,8 @@ def test_what_can_t_be_is_refused_with_its_place(given, message):
 
 def test_other_makes_of_kafka_have_names_of_their_own():
     assert (
-        topic_configs({"inputs": {"redpanda.remote.read": True}}).of(TopicKind.INPUTS)["redpanda.remote.read"] == "true"
+        topic_configs({"inputs": {"redpanda.remote.read": True}}).for_kind(TopicKind.INPUTS)["redpanda.remote.read"]
+        == "true"
     )
 
 

@@ -9,8 +9,8 @@ import pytest
 from spojoin.errors import QueryError
 from spojoin.explain.plan import explain
 from spojoin.model import Query
+from spojoin.query.fingerprint import fingerprint
 from spojoin.query.load import parse_query
-from spojoin.query.meaning import fingerprint
 
 TEXT = """
 name: q
@@ -28,7 +28,7 @@ def query(joined: str) -> Query:
 
 
 def nearest(joined: str) -> str:
-    best = query(joined).best
+    best = query(joined).answers.best
     assert best is not None
     return best.nearest
 
@@ -90,17 +90,17 @@ def test_where_two_may_be_meant_both_are_written_out(joined: str, proposed: str,
 @pytest.mark.parametrize(
     ("joined", "said"),
     [
-        ("ASOF JOIN q AS r ON l.sym = r.sym", "lacks an inequality that says what is nearest"),
+        ("ASOF JOIN q AS r ON l.sym = r.sym", "lacks an inequality that defines which row is nearest"),
+        ("ASOF JOIN q AS r MATCH_CONDITION (l.at = r.at) ON l.sym = r.sym", "compares no expression of l"),
         (
-            "ASOF JOIN q AS r MATCH_CONDITION (l.at = r.at) ON l.sym = r.sym",
-            "compares no expression of l",
+            "ASOF JOIN q AS r MATCH_CONDITION l.at >= r.at ON l.sym = r.sym",
+            "not followed by a condition in parentheses",
         ),
-        ("ASOF JOIN q AS r MATCH_CONDITION l.at >= r.at ON l.sym = r.sym", "no condition in parentheses"),
         ("ASOF JOIN q AS r MATCH_CONDITION (l.at >= ) ON l.sym = r.sym", "can't be read: expected MATCH_CONDITION"),
         ("ASOF JOIN q AS r MATCH_CONDITION (ABS(l.px - r.bid))", "expected a tolerance at the end of the join"),
         ("ASOF JOIN q AS r ON l.at >= r.at TOLERANCE 5 parsecs", "parsecs"),
-        ("ASOF JOIN q AS r ON l.at >= r.at TOLERANCE 'soon'", "TOLERANCE is followed by no distance"),
-        ("ASOF JOIN q AS r ON l.at >= r.at TOLERANCE", "TOLERANCE is followed by no distance"),
+        ("ASOF JOIN q AS r ON l.at >= r.at TOLERANCE 'soon'", "TOLERANCE is not followed by a distance"),
+        ("ASOF JOIN q AS r ON l.at >= r.at TOLERANCE", "TOLERANCE is not followed by a distance"),
         ("JOIN q AS r ON l.at >= r.at QUALIFY RANK() OVER (PARTITION BY l ORDER BY r.at) <= 2", "RANK() OVER ... = 1"),
         ("ASOF JOIN q AS r ON l.at >= r.at ASOF JOIN q AS s ON l.at <= s.at", "ARG_MAX(r.mid, r.at) FILTER"),
     ],
@@ -115,17 +115,17 @@ def test_where_is_behind_the_choice_but_for_left_rows() -> None:
     found = query("ASOF JOIN q AS r ON l.at >= r.at WHERE r.bid > 3 AND l.qty > 1 AND r.size > l.qty")
     assert found.streams[0].filter is not None
     assert found.streams[1].filter is None
-    assert found.where is not None
-    assert {use.name for use in found.where.uses} == {"bid", "size", "qty"}
+    assert found.answers.where is not None
+    assert {use.name for use in found.answers.where.uses} == {"bid", "size", "qty"}
     plain = query("ASOF JOIN q AS r ON l.at >= r.at WHERE l.qty > 1")
-    assert plain.where is None
+    assert plain.answers.where is None
     assert fingerprint(plain) != fingerprint(found)
 
 
 def test_columns_may_have_the_words_of_clauses_as_names() -> None:
     joined = "JOIN q AS r ON l.qty > r.tolerance AND r.tolerance > 0"
-    assert query(joined).best is None
+    assert query(joined).answers.best is None
     joined = "ASOF JOIN q AS r MATCH_CONDITION (l.at >= r.at) ON tolerance > 5 AND l.qty > tolerance - 1"
     named = query(f"{joined} TOLERANCE 5s WHERE 3 < tolerance")
-    assert named.where is not None
+    assert named.answers.where is not None
     assert named.streams[1].filter is not None

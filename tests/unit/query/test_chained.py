@@ -9,8 +9,8 @@ import pytest
 from spojoin.errors import QueryError
 from spojoin.model import ColumnType, Query, TypeName
 from spojoin.protocol.topology import source_topic
+from spojoin.query.fingerprint import differences, fingerprint
 from spojoin.query.load import load_query, parse_query
-from spojoin.query.meaning import differences, fingerprint
 from spojoin.runtime.topics import Topics
 
 UPSTREAM = """
@@ -69,7 +69,7 @@ def test_the_text_says_all_without_the_other_file(tmp_path: Path, text: str) -> 
 
 def test_rows_are_read_from_the_results_and_no_input_is_made(tmp_path: Path) -> None:
     query = loaded(tmp_path, FLOW)
-    topics = Topics.of(query, 2, {})
+    topics = Topics.for_query(query, 2, {})
     assert source_topic(query.streams[0]) == "better.results"
     assert topics.inputs == ("better.results",)
     assert topics.fed == ()
@@ -103,10 +103,13 @@ def test_of_right_rows_the_event_time_where_the_left_ones_is_not_selected(tmp_pa
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("{query: bettr}", "line 4: stream results: no file bettr.yaml says what results of query bettr are"),
-        ("{query: better, envelope: after}", "line 4: stream results: results of a query stand in no envelope"),
-        ("{query: again}", "query again takes in its own results, by way of again"),
-        ("{query: in.better}", "line 4: name 'in.better' can't begin Kafka topics"),
+        (
+            "{query: bettr}",
+            "line 4: stream results: there is no file bettr.yaml, which defines the columns of query bettr",
+        ),
+        ("{query: better, envelope: after}", "line 4: stream results: results of a query have no envelope"),
+        ("{query: again}", "query again reads its own results, by way of again"),
+        ("{query: in.better}", "line 4: name 'in.better' can't begin the names of topics"),
         ("{query: better, time: price}", "line 4: time column 'price' is declared as decimal(10,2)"),
     ],
 )
@@ -118,7 +121,7 @@ def test_mistakes_are_named(tmp_path: Path, option: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("name: better", "name: best"), "the file of query better is of a query named best"),
+        (("name: better", "name: best"), "the file better.yaml holds a query named best"),
         (("COUNT(*) AS n", "COUNT(*) AS m"), "unknown column .*'n'"),
     ],
 )
@@ -133,5 +136,7 @@ name: better
 streams: {trades: {schema: {price: double}}}
 sql: SELECT * FROM trades AS l JOIN trades AS r ON l.price > r.price WINDOW AS (SLIDE INTERVAL '1' ON '10')
 """
-    with pytest.raises(QueryError, match="query better gives count: expected one with a select list"):
+    with pytest.raises(
+        QueryError, match="query better gives count, which have no columns to read: expected a query with a select list"
+    ):
         loaded(tmp_path, FLOW, counts)

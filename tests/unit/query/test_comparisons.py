@@ -10,9 +10,9 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
+from spojoin.columns.extract import extract
 from spojoin.explain.selectivity import holds
 from spojoin.model import Domain
-from spojoin.query.extract import extract
 from spojoin.query.load import parse_query
 from tests.support.query_texts import typed
 

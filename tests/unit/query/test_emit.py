@@ -7,8 +7,8 @@ import pytest
 from spojoin.errors import QueryError
 from spojoin.explain.plan import explain
 from spojoin.model import EmitOn, Query
+from spojoin.query.fingerprint import fingerprint
 from spojoin.query.load import parse_query
-from spojoin.query.meaning import fingerprint
 
 TEXT = """
 name: q
@@ -42,10 +42,10 @@ def statement(select: str, kind: str, clauses: str, on: str = BEFORE, end: str =
 @pytest.mark.parametrize("form", ASKING)
 def test_rows_that_ask_between_times_answer_on_close_unless_they_say_otherwise(form: tuple[str, str, str]) -> None:
     plain = query(statement(*form))
-    assert plain.emit is EmitOn.CLOSE
+    assert plain.answers.emit is EmitOn.CLOSE
     assert fingerprint(plain) == fingerprint(query(statement(*form, end="EMIT ON CLOSE")))
     at_arrival = query(statement(*form, end="EMIT ON ARRIVAL"))
-    assert at_arrival.emit is EmitOn.ARRIVAL
+    assert at_arrival.answers.emit is EmitOn.ARRIVAL
     assert fingerprint(plain) != fingerprint(at_arrival)
 
 
@@ -54,15 +54,17 @@ def test_rows_that_ask_between_times_answer_on_close_unless_they_say_otherwise(f
 def test_rows_that_ask_in_a_window_say_when_they_answer(form: tuple[str, str, str], end: str) -> None:
     on = "l.at >= r.at" if form[1] == "ASOF " else "l.id < r.id"
     sql = statement(*form, on, f"WINDOW AS (SLIDE INTERVAL '1 s' ON '5 s'){end}")
-    with pytest.raises(QueryError, match=r"EMIT ON ARRIVAL, when a row.* EMIT ON CLOSE, when its window") as caught:
+    with pytest.raises(
+        QueryError, match=r"EMIT ON ARRIVAL at the end, for a row.* EMIT ON CLOSE, for it to answer"
+    ) as caught:
         query(sql)
     assert caught.value.instead is not None
-    assert query(caught.value.instead.strip()).emit is EmitOn.CLOSE
+    assert query(caught.value.instead.strip()).answers.emit is EmitOn.CLOSE
 
 
 def test_pairs_answer_at_arrival() -> None:
-    assert query(statement("l.id", "", "")).emit is EmitOn.ARRIVAL
-    assert query(statement("l.id", "", "", "l.id < r.id", "WINDOW AS (SLIDE INTERVAL '1' ON '5')")).emit is (
+    assert query(statement("l.id", "", "")).answers.emit is EmitOn.ARRIVAL
+    assert query(statement("l.id", "", "", "l.id < r.id", "WINDOW AS (SLIDE INTERVAL '1' ON '5')")).answers.emit is (
         EmitOn.ARRIVAL
     )
 
@@ -72,7 +74,7 @@ def test_where_all_partners_come_before_both_times_are_one(form: tuple[str, str,
     on = "r.at >= l.at - INTERVAL '5 s' AND r.at < l.at"
     found = {fingerprint(query(statement(*form, on, end))) for end in ("", "EMIT ON CLOSE", "EMIT ON ARRIVAL")}
     assert len(found) == 1
-    assert query(statement(*form, on)).emit is EmitOn.ARRIVAL
+    assert query(statement(*form, on)).answers.emit is EmitOn.ARRIVAL
 
 
 def test_a_row_closes_once_event_time_has_passed_its_interval() -> None:
@@ -98,7 +100,7 @@ def itself(on: str, kind: str = "", end: str = "WINDOW AS (SLIDE INTERVAL '1' ON
 )
 def test_a_row_beside_itself_is_said_where_the_conditions_hold(on: str, how: str) -> None:
     (said,) = itself(on)
-    assert f"no row is paired with itself, though all conditions {how} true of it" in said
+    assert f"no row is paired with itself, although all conditions {how} true of such a pair" in said
     assert "JOIN TABLE(a)" in said
 
 

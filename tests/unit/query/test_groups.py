@@ -10,6 +10,7 @@ from spojoin.errors import QueryError
 from spojoin.model import Query
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import RouterConfig
+from spojoin.search_plan import SearchPlan
 
 TEXT = """
 name: q
@@ -31,11 +32,11 @@ def test_a_left_row_has_an_alias_a_number_and_a_key(clause: str) -> None:
         with pytest.raises(QueryError, match="unknown column of stream t 'ID'"):
             parsed(clause)
     else:
-        assert parsed(clause).grouped == parsed("GROUP BY l").grouped
+        assert parsed(clause).answers.grouped == parsed("GROUP BY l").answers.grouped
 
 
 def test_a_key_may_have_any_name() -> None:
-    assert parsed('GROUP BY l."a key"', key='"a key"').grouped is not None
+    assert parsed('GROUP BY l."a key"', key='"a key"').answers.grouped is not None
 
 
 @pytest.mark.parametrize("clause", ["GROUP BY l.price", "GROUP BY r.id", "GROUP BY l.id, l.price", "GROUP BY id"])
@@ -46,7 +47,10 @@ def test_nothing_else_is_a_group(clause: str) -> None:
 
 def test_the_best_partners_are_of_a_key_as_well() -> None:
     clause = "QUALIFY ROW_NUMBER() OVER (PARTITION BY l.id ORDER BY r.price) <= 2"
-    assert parsed(clause, "r.id AS other").best == parsed(clause.replace("l.id", "l"), "r.id AS other").best
+    assert (
+        parsed(clause, "r.id AS other").answers.best
+        == parsed(clause.replace("l.id", "l"), "r.id AS other").answers.best
+    )
 
 
 def test_rows_of_one_key_are_groups_of_their_own() -> None:
@@ -58,7 +62,7 @@ def test_rows_of_one_key_are_groups_of_their_own() -> None:
 
 @pytest.mark.parametrize("items", ["COUNT(*)", "COUNT(r.price)", "COUNT(r.seq)", "COUNT(r.price) + COUNT(*)"])
 def test_partners_are_only_counted_where_none_lacks_a_value(items: str) -> None:
-    assert parsed("GROUP BY l", f"{items} AS n").only_counts
+    assert SearchPlan(parsed("GROUP BY l", f"{items} AS n")).only_counts
 
 
 @pytest.mark.parametrize(
@@ -66,4 +70,10 @@ def test_partners_are_only_counted_where_none_lacks_a_value(items: str) -> None:
     ["COUNT(r.id)", "COUNT(l.price)", "COUNT(r.price + 1)", "COUNT(r.price) FILTER (WHERE r.id > 1)", "MAX(r.price)"],
 )
 def test_partners_are_listed_where_their_columns_decide(items: str) -> None:
-    assert not parsed("GROUP BY l", f"{items} AS n").only_counts
+    assert not SearchPlan(parsed("GROUP BY l", f"{items} AS n")).only_counts
+
+
+@pytest.mark.parametrize(("written", "meant"), [("AVGE(r.price)", "AVG"), ("stdev(r.price)", "STDDEV")])
+def test_a_misspelled_aggregate_gets_a_suggestion(written: str, meant: str) -> None:
+    with pytest.raises(QueryError, match=f"no function is called {written[:-9].upper()}; did you mean {meant}\\?"):
+        parsed("GROUP BY l", f"{written} AS n")

@@ -2,10 +2,11 @@
 
 import pytest
 
+from loadgen.papers.methods import catalog as methods
 from spojoin.errors import QueryError
+from spojoin.evaluation.choices import chosen_method, method
+from spojoin.evaluation.options import ChoiceOption, MethodAbout
 from spojoin.model import Method
-from spojoin.published.methods import catalog as methods
-from spojoin.published.methods.catalog import MethodAbout, MethodOption, chosen, method
 from spojoin.query.load import load_served_query, parse_query
 
 QUERY = """
@@ -18,9 +19,9 @@ sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '5'
 @pytest.fixture(autouse=True)
 def _trees(monkeypatch):
     options = (
-        MethodOption("fanout", 16, "keys a node", 2, 512),
-        MethodOption("ratio", 0.5, "merge ratio", 0.01, 1),
-        MethodOption("part", "left", "which", choices=("left", "right")),
+        ChoiceOption("fanout", 16, "keys a node", 2, 512),
+        ChoiceOption("ratio", 0.5, "merge ratio", 0.01, 1),
+        ChoiceOption("part", "left", "which", choices=("left", "right")),
     )
     monkeypatch.setitem(methods.METHODS, "tree", MethodAbout("tree", "a tree", "a paper", options))
 
@@ -55,18 +56,18 @@ def test_mistakes_are_reported(text, said):
 
 def test_the_command_line_wins():
     query = parse_query(QUERY + "method: scan")
-    assert chosen(query, None, ()).method.name == "scan"
-    assert chosen(query, "tree", ["ratio=0.25"]).method == method("tree", {"ratio": "0.25"})
+    assert chosen_method(query, None, ()).method.name == "scan"
+    assert chosen_method(query, "tree", ["ratio=0.25"]).method == method("tree", {"ratio": "0.25"})
     with pytest.raises(QueryError, match="name=value"):
-        chosen(query, "tree", ["ratio"])
+        chosen_method(query, "tree", ["ratio"])
     with pytest.raises(QueryError, match="--method"):
-        chosen(query, None, ["ratio=1"])
+        chosen_method(query, None, ["ratio=1"])
 
 
 @pytest.mark.parametrize("option", ["state=exact", "logical_and=overwriting_unsafe", "cache=memory", "workers=2"])
 def test_options_of_simulations_are_refused_by_the_command_line(option):
     with pytest.raises(QueryError, match=f"{option.split('=')[0]} belongs to a simulation .* `loadgen papers`"):
-        chosen(parse_query(QUERY), "spo_paper", [option])
+        chosen_method(parse_query(QUERY), "spo_paper", [option])
 
 
 def test_services_run_their_own_method_only(tmp_path):

@@ -53,7 +53,7 @@ def test_names_match_exactly_or_else_without_regard_to_case(condition: str, left
 @pytest.mark.parametrize(
     ("condition", "parts"),
     [
-        ("L.PRICE < r.Price", ("'PRICE' may be Price or price of stream a", 'in double quotes, such as "Price"')),
+        ("L.PRICE < r.Price", ("'PRICE' may mean Price or price of stream a", 'in double quotes, such as "Price"')),
         ('L."PRICE" < r.Price', ("unknown column of stream a 'PRICE'",)),
         ("vol < r.price", ("column 'vol' doesn't name its side: expected L.vol or r.vol",)),
         ("nothing < r.price", ("unknown column 'nothing'",)),
@@ -90,13 +90,13 @@ def test_names_of_a_self_join_need_their_side():
 )
 def test_the_names_of_results(listed: str, names: list[str]):
     query = parsed("only_a < only_b", listed)
-    assert [each.name for each in query.select] == names
+    assert [each.name for each in query.results.select] == names
 
 
 def test_all_columns_of_both_sides_get_names_of_their_own():
     text = TEXT.replace("Price: long, price: long", "price: long").replace("CONDITION", "only_a < only_b")
     query = parse_query(text.replace("LIST", "*") + "output: rows\n")
-    assert [each.name for each in query.select] == [
+    assert [each.name for each in query.results.select] == [
         "L_price",
         "L_Vol",
         "odd name",
@@ -111,7 +111,7 @@ def test_all_columns_of_both_sides_get_names_of_their_own():
 
 def test_columns_of_one_side_may_differ_in_case_alone():
     query = parse_query(TEXT.replace("CONDITION", "only_a < only_b").replace("LIST", "L.*") + "output: rows\n")
-    assert [each.name for each in query.select] == ["Price", "price", "Vol", "odd name", "only_a", "seq_a"]
+    assert [each.name for each in query.results.select] == ["Price", "price", "Vol", "odd name", "only_a", "seq_a"]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_columns_of_one_side_may_differ_in_case_alone():
         ("L.nothing", "unknown column of stream a 'nothing'"),
         ("sum(L.only_a)", "is an aggregate"),
         ("random()", "function rand"),
-        ("NULL", "which no column has: cast it, such as to VARCHAR"),
+        ("NULL", "which no column can have: cast it, such as CAST(NULL AS VARCHAR)"),
         ("z.*", "unknown alias 'z'"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spojoin.query.extract import extract
+from spojoin.columns.extract import extract
 from spojoin.query.load import parse_query
 
 QUERY = """

@@ -3,10 +3,10 @@
 import pytest
 
 from spojoin.errors import ConfigurationError, QueryError
+from spojoin.evaluation.choices import chosen_layout, layout
 from spojoin.local.services import Deployment, services_of
 from spojoin.model import LayoutChoice
 from spojoin.protocol.topology import BATCH_ROLES
-from spojoin.published.layouts.catalog import chosen_layout, layout
 from spojoin.query.load import load_served_query, parse_query
 from spojoin.roles.router.__main__ import wire
 from spojoin.runtime.generations import Serving
@@ -63,10 +63,7 @@ def test_the_command_line_wins():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            "layout: handshake",
-            "layout 'handshake' runs in `spojoin run` only; the services run batch, scale_join, sta",
-        ),
+        ("layout: handshake", "layout 'handshake' runs in `spojoin run` only; the services run batch, scale_join, sta"),
         ("layout: bchj", "layout 'bchj' runs in `spojoin run` only"),
         ("method: scan", "method 'scan' runs in `spojoin run` only"),
     ],

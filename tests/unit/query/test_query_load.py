@@ -19,11 +19,13 @@ from spojoin.model import (
     Output,
     Predicate,
     Query,
+    ResultContent,
+    RowOrder,
     Stream,
     TypeName,
-    Window,
 )
 from spojoin.query.load import load_query, parse_query
+from spojoin.windows import RowWindow, TimeWindow, Window
 from tests.support.query_texts import TRIPS, typed
 
 DOUBLE = ColumnType(TypeName.DOUBLE)
@@ -58,19 +60,16 @@ def test_a_whole_query(tmp_path: Path):
             Predicate(Op.GT, 0, 0, Domain.FLOAT, 0, "l.distance > r.distance"),
             Predicate(Op.LT, 1, 1, Domain.FLOAT, 0, "l.air_time < r.air_time"),
         ),
-        window=Window(False, 100_000, 10_000),
-        order=Order.ARRIVAL,
-        output=Output.PAIRS,
-        limit=1000,
-        lateness_us=0,
+        window=RowWindow(100_000, 10_000),
         text=TRIPS,
+        results=ResultContent(Output.PAIRS, 1000),
     )
 
 
 def test_defaults():
     text = TRIPS.split("order:")[0].replace("    time: time_hour", "    #").replace("    key: flight_id", "    #")
     query = parse_query(text)
-    assert (query.order, query.output, query.limit, query.lateness_us) == (Order.ARRIVAL, Output.COUNT, None, 0)
+    assert (query.order, query.results) == (RowOrder(Order.ARRIVAL), ResultContent(Output.COUNT))
     assert (query.streams[0].time, query.streams[0].key, query.needs_time) == (None, None, False)
 
 
@@ -228,15 +227,15 @@ def test_sides_follow_the_sql_not_the_list_of_streams():
 @pytest.mark.parametrize(
     ("slide", "length", "window"),
     [
-        ("10K", "100K", Window(False, 100_000, 10_000)),
-        ("1", "7", Window(False, 7, 1)),
-        ("1.5k", "3000", Window(False, 3000, 1500)),
-        ("1M", "2M", Window(False, 2_000_000, 1_000_000)),
-        ("1 min", "5 min", Window(True, 300_000_000, 60_000_000)),
-        ("1 us", "1 ms", Window(True, 1000, 1)),
-        ("0.5 sec", "1 SECOND", Window(True, 1_000_000, 500_000)),
-        ("30 minutes", "2 hours", Window(True, 7_200_000_000, 1_800_000_000)),
-        ("1hour", "1 day", Window(True, 86_400_000_000, 3_600_000_000)),
+        ("10K", "100K", RowWindow(100_000, 10_000)),
+        ("1", "7", RowWindow(7, 1)),
+        ("1.5k", "3000", RowWindow(3000, 1500)),
+        ("1M", "2M", RowWindow(2_000_000, 1_000_000)),
+        ("1 min", "5 min", TimeWindow(300_000_000, 60_000_000)),
+        ("1 us", "1 ms", TimeWindow(1000, 1)),
+        ("0.5 sec", "1 SECOND", TimeWindow(1_000_000, 500_000)),
+        ("30 minutes", "2 hours", TimeWindow(7_200_000_000, 1_800_000_000)),
+        ("1hour", "1 day", TimeWindow(86_400_000_000, 3_600_000_000)),
     ],
 )
 def test_windows(slide: str, length: str, window: Window):
@@ -255,14 +254,14 @@ def test_windows(slide: str, length: str, window: Window):
 )
 def test_the_window_clause_in_other_spellings(sql: str):
     query = parse_query(TRIPS.split("sql:")[0] + f"sql: |\n  {sql}\n")
-    assert query.window == Window(False, 10, 1)
+    assert query.window == RowWindow(10, 1)
     assert [p.op for p in query.predicates] == [Op.GT]
 
 
 @pytest.mark.parametrize("more", ["[1][1]", ", w AS (x)", "AND l.distance < 3", "+ 1"])
 def test_nothing_but_a_clause_follows_the_window(more: str):
     text = typed("l.i < r.i").replace("ON '100')", f"ON '100') {more}")
-    with pytest.raises(QueryError, match=r"window: '.+' follows, expected nothing, another clause or a semicolon"):
+    with pytest.raises(QueryError, match=r"window: '.+' follows, expected the end, another clause or a semicolon"):
         parse_query(text)
 
 
@@ -298,18 +297,18 @@ def test_decimals_within_braces_and_without_scale():
 
 @pytest.mark.parametrize(("text", "expected"), [("5 s", 5_000_000), ("'250 ms'", 250_000), ("0", 0)])
 def test_lateness(text: str, expected: int):
-    assert parse_query(typed("l.i < r.i") + f"lateness: {text}\n").lateness_us == expected
+    assert parse_query(typed("l.i < r.i") + f"lateness: {text}\n").order.lateness_us == expected
 
 
 def test_event_time_waits_for_every_input_unless_the_query_says_for_how_long():
     query = typed("l.i < r.i")
-    assert parse_query(query).idle_timeout_us is None
-    assert parse_query(f"{query}idle_timeout: 5 s\n").idle_timeout_us == 5_000_000
+    assert parse_query(query).order.idle_timeout_us is None
+    assert parse_query(f"{query}idle_timeout: 5 s\n").order.idle_timeout_us == 5_000_000
 
 
 def test_pairs_with_a_limit():
     query = parse_query(TRIPS)
-    assert (query.output, query.limit) == (Output.PAIRS, 1000)
+    assert (query.results.output, query.results.limit) == (Output.PAIRS, 1000)
 
 
 def test_forty_predicates():

@@ -10,12 +10,14 @@ import pytest
 import yaml
 
 import spojoin
+from spojoin.columns.column_types import parse_type
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import EmitOn, JoinKind, TypeName
-from spojoin.query.column_types import parse_type
 from spojoin.query.load import LIMIT_MAX, parse_query
+from spojoin.windows import IntervalWindow
 
-PAGE = (Path(__file__).parents[3] / "services/spojoin/query/README.md").read_text()
+ROOM = Path(__file__).parents[3] / "services/spojoin/query"
+PAGE, EVALUATION = ((ROOM / name).read_text() for name in ("README.md", "EVALUATION.md"))
 SIDES = "FROM trades AS l JOIN quotes AS r"
 FULL = "FROM trades AS l FULL JOIN quotes AS r"
 WINDOW = "WINDOW AS (SLIDE INTERVAL '1' ON '10')"
@@ -34,12 +36,12 @@ def query(sql):
         return join.query
 
 
-def section(title):
-    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+def section(title, page=PAGE):
+    return page.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
-def table(title):
-    rows = re.findall(r"(?m)^\|(?![-|]+$)(.*)\|$", section(title))[1:]
+def table(title, page=PAGE):
+    rows = re.findall(r"(?m)^\|(?![-|]+$)(.*)\|$", section(title, page))[1:]
     return [[cell.strip() for cell in row.split(" | ")] for row in rows]
 
 
@@ -56,10 +58,10 @@ def places(sql):
 def test_the_first_statement_has_conditions_of_each_kind():
     sql = next(each for each in BLOCKS if each.startswith("SELECT"))
     assert places(sql) == ["index"] * 3 + ["residual"] + ["filter"] * 2
-    assert [each.name for each in query(sql).select] == ["id", "quote", "gap"]
+    assert [each.name for each in query(sql).results.select] == ["id", "quote", "gap"]
 
 
-CONDITIONS = [(code(row[2])[0], row[1]) for row in table("Where conditions are evaluated")]
+CONDITIONS = [(code(row[2])[0], row[1]) for row in table("Where conditions are evaluated", EVALUATION)]
 
 
 @pytest.mark.parametrize(("condition", "place"), CONDITIONS)
@@ -78,16 +80,15 @@ def test_windows(row):
     clause = code(row[0])
     sql = f"SELECT l.id {SIDES} ON l.price < r.bid AND l.at BETWEEN r.at - INTERVAL '1 s' AND r.at + INTERVAL '1 s' "
     if clause:
-        assert query(sql + clause[0]).interval is None
-        assert query(sql + clause[0]).window.is_time == ("min" in clause[0])
+        assert query(sql + clause[0]).window.needs_time == ("min" in clause[0])
     else:
-        assert query(sql).interval is not None
+        assert isinstance(query(sql).window, IntervalWindow)
 
 
 @pytest.mark.parametrize("row", table("The select list"), ids=lambda row: row[0])
 def test_names_of_results(row):
     (listed,), names = code(row[0]), code(row[1])
-    found = [each.name for each in query(f"SELECT {listed} {SIDES} ON l.price < r.bid {WINDOW}").select]
+    found = [each.name for each in query(f"SELECT {listed} {SIDES} ON l.price < r.bid {WINDOW}").results.select]
     both = schemas()
     expected = [
         name if sum(name in columns for columns in both.values()) == 1 else f"{alias}_{name}"
@@ -100,7 +101,7 @@ def test_names_of_results(row):
 def test_numbers_and_headers_are_columns():
     sql = f"SELECT l.seq, r.headers['site'] AS site {SIDES} ON l.price < r.bid {WINDOW}"
     streams = {name: {"schema": columns} for name, columns in schemas().items()}
-    select = parse_query(yaml.safe_dump({"name": "q", "streams": streams, "sql": sql})).select
+    select = parse_query(yaml.safe_dump({"name": "q", "streams": streams, "sql": sql})).results.select
     assert [str(each.expression.type) for each in select] == ["long", "string"]
     with pytest.raises(ConfigurationError, match="'headers', which records of Kafka have"):
         query(sql)
@@ -118,12 +119,12 @@ def test_what_left_rows_ask(row):
         f"SELECT {listed} FROM trades AS l {kind} quotes AS r ON {on} {behind.split('EMIT')[0]} {WINDOW} EMIT ON CLOSE"
     )
     assert found.asks
-    assert found.emit is EmitOn.CLOSE
+    assert found.answers.emit is EmitOn.CLOSE
 
 
 def test_an_example_of_a_question():
     sql = next(each for each in BLOCKS if "ANTI JOIN" in each)
-    assert query(sql).join is JoinKind.ANTI
+    assert query(sql).answers.join is JoinKind.ANTI
 
 
 @pytest.mark.parametrize("row", table("Types"), ids=lambda row: row[0])
@@ -221,7 +222,7 @@ INTERVALS |= {"a month back": (-31 * 86_400, 0)}
 @pytest.mark.parametrize("row", table("Interval joins"), ids=lambda row: row[0])
 def test_bounds_of_event_times(row):
     condition = code(row[0])[0]
-    found = query(f"SELECT l.id {SIDES} ON l.symbol = r.symbol AND {condition}").interval
+    found = query(f"SELECT l.id {SIDES} ON l.symbol = r.symbol AND {condition}").window
     seconds = next((bounds for text, bounds in INTERVALS.items() if row[1].startswith(text)), (0, 0))
     assert (found.lower_us, found.upper_us) == tuple(round(each * 1e6) for each in seconds)
 
@@ -229,4 +230,4 @@ def test_bounds_of_event_times(row):
 def test_the_query_file_is_valid():
     of_interval, with_table = [parse_query(each) for each in BLOCKS if each.startswith("name:")]
     assert with_table.has_table
-    assert of_interval.interval is not None
+    assert isinstance(of_interval.window, IntervalWindow)

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from spojoin.embedded.kafka_only import check_without_kafka
+from spojoin.columns.stream_columns import arrow_schema
+from spojoin.embedded.input_options import check_without_kafka
 from spojoin.errors import ConfigurationError, QueryError
 from spojoin.model import TRACE
+from spojoin.query.fingerprint import differences, fingerprint
 from spojoin.query.load import parse_query
-from spojoin.query.meaning import differences, fingerprint
-from spojoin.query.schema import arrow_schema
 from spojoin.runtime.registry import check_single_rows
 
 TEXT = """name: q
@@ -25,7 +25,7 @@ COUNTS = TEXT.replace("l.y AS name, r.x", "*")
 
 @pytest.mark.parametrize(("said", "named"), [("name", "name"), ("NAME", "name"), ("x", "x")])
 def test_a_key_is_a_column_of_results(said, named):
-    assert parse_query(f"{TEXT}key: {said}\n").result_key == named
+    assert parse_query(f"{TEXT}key: {said}\n").results.key == named
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_both_are_part_of_the_meaning_and_their_absence_is_none():
     assert differences(plain, keyed) == ["key of results was nothing, is name"]
     assert len({fingerprint(each) for each in (plain, keyed, traced)}) == 3
     assert fingerprint(parse_query(f"{TEXT}trace: false\n")) == fingerprint(plain)
-    assert fingerprint(replace(keyed, result_key=None)) == fingerprint(plain)
+    assert fingerprint(replace(keyed, results=replace(keyed.results, key=None))) == fingerprint(plain)
 
 
 @pytest.mark.parametrize("more", ["key: name\n", "trace: true\n"])

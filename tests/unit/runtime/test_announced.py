@@ -6,8 +6,8 @@ import pytest
 
 from spojoin.errors import ConfigurationError
 from spojoin.model import EmitOn
+from spojoin.query.fingerprint import fingerprint
 from spojoin.query.load import parse_query
-from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import announced_query
 from spojoin.wire.records import Announcement
 
@@ -24,12 +24,12 @@ WINDOW, BOUNDS = "WINDOW AS (SLIDE INTERVAL '1' ON '9')", "AND r.at BETWEEN l.at
 def test_rows_of_earlier_versions_answer_at_arrival(bound: str) -> None:
     meant = parse_query(TEXT % f"{bound} EMIT ON ARRIVAL")
     found = announced_query(Announcement(1, fingerprint(meant), TEXT % bound, "window"))
-    assert found.emit is EmitOn.ARRIVAL
+    assert found.answers.emit is EmitOn.ARRIVAL
     assert fingerprint(found) == fingerprint(meant)
 
 
 def test_rows_of_this_version_answer_as_it_reads_them() -> None:
     meant = parse_query(TEXT % BOUNDS)
-    assert announced_query(Announcement(1, fingerprint(meant), meant.text, "window")).emit is EmitOn.CLOSE
+    assert announced_query(Announcement(1, fingerprint(meant), meant.text, "window")).answers.emit is EmitOn.CLOSE
     with pytest.raises(ConfigurationError, match="EMIT ON CLOSE"):
         announced_query(Announcement(1, 7, TEXT % WINDOW, "window"))

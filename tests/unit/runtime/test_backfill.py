@@ -10,16 +10,18 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from spojoin.model import Order, Query, Window
+from loadgen.window import window_begin, window_of
+from spojoin.model import Order, Query, RowOrder
 from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.ports.memory import MemoryLog
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
 from spojoin.query.load import parse_query
 from spojoin.runtime import backfill
+from spojoin.windows import RowWindow, TimeWindow
 from spojoin.wire.records import DeadLetter, Rows
 
 NEVER = -(2**63)
@@ -126,8 +128,8 @@ def rows_of(inputs: Sequence[Sequence[Sequence[Message]]], asked: Query, first: 
                 for row, time in enumerate(message.rows):
                     if time is None or (offset, row) < first[stream, partition]:
                         continue
-                    if asked.order is Order.EVENT_TIME:
-                        if time >= highest - asked.lateness_us:
+                    if asked.order.by is Order.EVENT_TIME:
+                        if time >= highest - asked.order.lateness_us:
                             yield Row(time, stream, partition, offset, row)
                         highest = max(highest, time)
                     else:
@@ -137,19 +139,19 @@ def rows_of(inputs: Sequence[Sequence[Sequence[Message]]], asked: Query, first: 
 
 def in_order(rows: list[Row], asked: Query, cut: dict) -> list[Row]:
     """By arrival, all rows before the cut precede all rows after it."""
-    if asked.order is Order.EVENT_TIME:
+    if asked.order.by is Order.EVENT_TIME:
         return sorted(rows)
     return sorted(rows, key=lambda each: (each.place >= cut[each.input], each))
 
 
-def window_of(asked: Query, order: list[Row], at: int) -> list[Row]:
+def partners_of(asked: Query, order: list[Row], at: int) -> list[Row]:
     target = 0 if asked.is_self else 1 - order[at].stream
     window = asked.window_over(target)
     before = [row for row in order[:at] if row.stream == target]
-    if window.is_time:
-        least = -(-order[at].rank // window.slide) * window.slide - window.length
+    if window.needs_time:
+        least = window_begin(order[at].rank, window.length, window.slide)
         return [row for row in before if row.rank >= least]
-    return before[max(0, -(-len(before) // window.slide) * window.slide - window.length) :]
+    return before[window_of(len(before), window.length, window.slide)]
 
 
 def check(asked: Query, inputs, cut, trimmed, seen_at: int | None = None) -> None:
@@ -161,9 +163,9 @@ def check(asked: Query, inputs, cut, trimmed, seen_at: int | None = None) -> Non
     seen = {row.input for row in rows if row.place < cut[row.input]}
     for at, row in enumerate(order):
         # By event time, nothing is known of a partition without rows before its cut; its rows may come late.
-        if row.place < cut[row.input] or (asked.order is Order.EVENT_TIME and row.input not in seen):
+        if row.place < cut[row.input] or (asked.order.by is Order.EVENT_TIME and row.input not in seen):
             continue
-        for reached in window_of(asked, order, at):
+        for reached in partners_of(asked, order, at):
             start = begun.starts[reached.input]
             assert (start.offset, start.row) <= reached.place, f"{row} reaches {reached}; read from {start}"
     starts = {place: (at.offset, at.row) for place, at in begun.starts.items()}
@@ -202,17 +204,16 @@ def worlds(draw: st.DrawFn) -> tuple:
     order = draw(st.sampled_from(Order))
     slide = draw(st.integers(1, 4))
     is_time = order is Order.EVENT_TIME and draw(st.booleans())
-    window = Window(is_time, slide * draw(st.integers(1, 6)), slide)
+    window = (TimeWindow if is_time else RowWindow)(slide * draw(st.integers(1, 6)), slide)
     late = LATENESS if order is Order.EVENT_TIME else 0
     seen_at = draw(st.one_of(st.none(), st.integers(0, 12)))
-    return replace(base, window=window, order=order, lateness_us=late), inputs, cut, trimmed, seen_at
+    return replace(base, window=window, order=RowOrder(order, late)), inputs, cut, trimmed, seen_at
 
 
 def look(monkeypatch: pytest.MonkeyPatch, records: int) -> None:
     monkeypatch.setattr(backfill, "LOOK_RECORDS", records)
 
 
-@settings(max_examples=150)
 @given(worlds())
 def test_every_row_that_a_window_can_reach_is_read_again(world):
     with pytest.MonkeyPatch.context() as patch:
@@ -224,20 +225,20 @@ def messages(*times: int, produced_ms: int = 5) -> list[Message]:
     return [Message([time], produced_ms) for time in times]
 
 
-BY_TIME = replace(SELF, order=Order.EVENT_TIME)
+BY_TIME = replace(SELF, order=RowOrder(Order.EVENT_TIME))
 TIES = {
     "rows produced at once": (
-        replace(SELF, window=Window(False, 6, 1)),
+        replace(SELF, window=RowWindow(6, 1)),
         [messages(*range(8)), messages(*range(8), 9)],
         [(8, 0), (8, 0)],
     ),
     "rows at a window's very begin": (
-        replace(BY_TIME, window=Window(True, 2, 1)),
+        replace(BY_TIME, window=TimeWindow(2, 1)),
         [messages(*[10] * 8, 12, 12)],
         [(9, 0)],
     ),
     "a row behind the cut before rows of its own time": (
-        replace(BY_TIME, window=Window(False, 3, 1)),
+        replace(BY_TIME, window=RowWindow(3, 1)),
         [messages(10, 10), messages(1, 2, 3, 4, 10, 10, 10, 10)],
         [(1, 0), (8, 0)],
     ),
@@ -254,7 +255,7 @@ def test_all_accepted_rows_of_equal_rank_are_read_again(name, monkeypatch):
 
 def test_late_rows_fill_no_window_and_take_no_seq(monkeypatch):
     look(monkeypatch, 4)
-    asked = replace(BY_TIME, window=Window(False, 4, 1))
+    asked = replace(BY_TIME, window=RowWindow(4, 1))
     held = messages(*range(100, 108), 3, 108, 4, 5, 109, 6, 110)
     check(asked, [[held]], {(0, 0): (14, 0)}, {})
 
@@ -262,7 +263,7 @@ def test_late_rows_fill_no_window_and_take_no_seq(monkeypatch):
 def test_only_as_much_as_needed_is_read_again(monkeypatch):
     look(monkeypatch, 4)
     held = [Message([time], time) for time in range(1_000)]
-    asked = replace(SELF, window=Window(False, 10, 1))
+    asked = replace(SELF, window=RowWindow(10, 1))
     begun = filled(asked, [[held]], {(0, 0): (900, 0)}, counts={0: 900})
     (start,) = begun.starts.values()
     assert start.offset == 900 - (10 + 1)
@@ -280,7 +281,7 @@ def test_what_was_seen_before_the_takeover_is_read_once(monkeypatch):
 
     monkeypatch.setattr(backfill, "rows_between", spied)
     held = [Message([time], time) for time in range(1_000)]
-    asked = replace(SELF, window=Window(False, 10, 1))
+    asked = replace(SELF, window=RowWindow(10, 1))
     begun = filled(asked, [[held]], {(0, 0): (900, 0)}, counts={0: 900}, seen_at=895)
     assert begun == filled(asked, [[held]], {(0, 0): (900, 0)}, counts={0: 900})
     read.clear()
@@ -306,7 +307,7 @@ def test_from_the_earliest_all_retained_rows_are_read_and_numbered_from_0():
 
 def test_rows_lost_to_retention_are_not_read_and_seqs_continue():
     held = [Message([time], time) for time in range(50)]
-    asked = replace(SELF, window=Window(False, 30, 1))
+    asked = replace(SELF, window=RowWindow(30, 1))
     begun = filled(asked, [[held]], {(0, 0): (40, 0)}, trimmed={(0, 0): 25}, counts={0: 40})
     assert [(at.offset, at.row) for at in begun.starts.values()] == [(25, 0)]
     assert begun.first_indexes == (25,)

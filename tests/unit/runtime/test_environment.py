@@ -10,8 +10,7 @@ import pytest
 
 from spojoin.errors import ConfigurationError
 from spojoin.page.settings import PAGE_PREFIX, PageAddress
-from spojoin.runtime.environment import OTHERS, check_environment
-from spojoin.runtime.settings import Settings, load_settings
+from spojoin.runtime.settings import OTHERS, Settings, check_environment, load_settings
 
 ROOT = Path(__file__).parents[3]
 SUFFIXES = (".py", ".yaml", ".tpl", ".md", ".Dockerfile")

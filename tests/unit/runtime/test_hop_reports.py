@@ -10,12 +10,11 @@ from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import ManualClock
 from spojoin.ports.shared_state import key
 from spojoin.protocol.machine import START, Emit, ResultPosition
-from spojoin.protocol.pack import Fellow, Pack
+from spojoin.protocol.packed_machine import Fellow, Pack
 from spojoin.protocol.packing import DERIVED, edge_of
-from spojoin.protocol.seat import Seat
-from spojoin.protocol.standby import standby_of
-from spojoin.protocol.topology import Role, Topic
-from spojoin.telemetry.hop import Hop, HopTime, hop_time
+from spojoin.protocol.standby import Seat, standby_of
+from spojoin.protocol.topology import Hop, Role, Topic
+from spojoin.telemetry.hop import HopTime, hop_time
 from spojoin.telemetry.reporter import Identity, Reporter
 from spojoin.wire.records import Frame, Part
 from tests.support.feeding import FakeRouter, parse

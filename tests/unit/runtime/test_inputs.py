@@ -6,7 +6,7 @@ import pytest
 
 from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.runtime import intake
-from spojoin.runtime.inputs import ASK_MS, DISCOVERY_MS
+from spojoin.runtime.feeds import ASK_MS, DISCOVERY_MS
 from spojoin.wire.records import SourcePosition
 from tests.support.feeding import Feeding
 
@@ -51,10 +51,10 @@ def test_the_log_is_asked_for_the_end_of_an_input_that_would_be_idle():
     assert (1, 0) in test.machine.ends
     test.machine.ends.clear()
     test.put("b", 0)
-    list(test.feed.feed())
+    list(test.feed.give_rows())
     assert (1, 0) not in test.machine.ends, "the log was asked a moment ago"
     test.clock.now_ms += ASK_MS
-    list(test.feed.feed())
+    list(test.feed.give_rows())
     assert (1, 0) not in test.machine.ends, "the client has not seen the record, and the log has it"
     test.turn()
     test.clock.now_ms += ASK_MS
@@ -142,11 +142,11 @@ def test_when_all_queues_are_full_nothing_is_read(monkeypatch):
     ],
 )
 def test_a_piece_ends_with_the_record_that_fills_it(sizes, records_max, bytes_max, taken):
-    waiting = intake.Waiting()
+    waiting = intake.WaitingRecords()
     records = [LogRecord(LogPartition("a", 0), at, 0, b"x" * size, ()) for at, size in enumerate(sizes)]
-    waiting.put(records)
+    waiting.add_records(records)
     assert waiting.bytes == sum(sizes)
-    assert waiting.take_some(records_max, bytes_max) == (records[:taken], sum(sizes[:taken]))
+    assert waiting.take_records(records_max, bytes_max) == (records[:taken], sum(sizes[:taken]))
     assert list(waiting.records) == records[taken:]
     assert waiting.bytes == sum(sizes[taken:])
 

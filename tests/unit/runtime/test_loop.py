@@ -14,13 +14,15 @@ from spojoin.ports.interfaces import AmbiguousAppend, Bounds, LogPartition, LogU
 from spojoin.ports.memory import Fate
 from spojoin.protocol.machine import Emit, ResultPosition, Rewind, Trim
 from spojoin.protocol.topology import Role, Topic
-from spojoin.runtime.loop import DISCOVERY_MS, PUBLISH_MS, TRIM_MS
+from spojoin.runtime.departures import PUBLISH_MS
+from spojoin.runtime.loop import DISCOVERY_MS, TRIM_MS
 from spojoin.runtime.result_position import SILENCE_MS
 from spojoin.telemetry.metrics import value_of
-from spojoin.wire.chain import ResultSequence
 from spojoin.wire.codec import decode
 from spojoin.wire.records import DeadLetter, Result
-from spojoin.wire.results import BEGIN, progress
+from spojoin.wire.result_forms import ResultForm
+from spojoin.wire.result_writers import JsonWriter, RowsWriter
+from spojoin.wire.results import BEGIN, ResultSequence, progress
 from tests.support.runtime_world import FRAMES, RESULTS, TOPICS, Bench, barrier, emits, partial, result
 
 PARTIALS = LogPartition("q.partials", 0)
@@ -230,12 +232,7 @@ def test_what_waited_of_a_topic_when_it_was_rewound_comes_only_in_its_turn():
     for _ in range(3):
         loop.step(0)
     read = [call[:3] for call in bench.machines[0].seen("record")]
-    assert read == [
-        (Topic.PARTIALS, 0, 0),
-        (Topic.FRAMES, 0, 0),
-        (Topic.PARTIALS, 0, 0),
-        (Topic.PARTIALS, 0, 1),
-    ]
+    assert read == [(Topic.PARTIALS, 0, 0), (Topic.FRAMES, 0, 0), (Topic.PARTIALS, 0, 0), (Topic.PARTIALS, 0, 1)]
 
 
 def test_a_record_that_cannot_be_read_ends_the_loop_and_is_named():
@@ -332,13 +329,13 @@ def test_a_result_that_was_not_acknowledged_moves_nothing():
 
 
 def test_json_results_already_out_are_not_written_again():
-    bench = Bench(Role.SINK, is_json=True)
+    bench = Bench(Role.SINK, result_writer=JsonWriter())
     bench.prepare = lambda machine: setattr(machine, "answer", lambda _: emits(Topic.RESULTS, result(0, 0, 4)))
     bench.append(FRAMES, barrier(0))
     bench.loop().step(0)
     whole = bench.log.records(RESULTS)[:]
     assert len(whole) == 4
-    again = Bench(Role.SINK, is_json=True)
+    again = Bench(Role.SINK, result_writer=JsonWriter())
     again.prepare = bench.prepare
     for record in whole[:2]:
         again.append_bytes(RESULTS, record.value, dict(record.headers))
@@ -348,10 +345,10 @@ def test_json_results_already_out_are_not_written_again():
     assert [r.value for r in again.log.records(RESULTS)] == [r.value for r in whole]
 
 
-class Lines:
+class Lines(RowsWriter):
     """A form of results with a message a row."""
 
-    content_type = b"text/plain"
+    form = ResultForm("lines", b"text/plain", "a line")
 
     def values(self, rows):
         return [json.dumps(row).encode() for row in rows.to_pylist()]
@@ -363,14 +360,14 @@ def test_rows_already_out_are_not_written_again(written):
     rows = pa.RecordBatch.from_pydict({"probe_seq": [0, 1, 1, 1, 3, 3], "right_seq": [9, 8, 7, 6, 5, 4]})
     found = Result(0, 0, 4, True, rows, np.array([1000]), np.array([4], np.uint32))
     then = Result(1, 0, 1, True, rows.slice(0, 0), np.array([1000]), np.array([1], np.uint32))
-    bench = Bench(Role.SINK, row_form=Lines())
+    bench = Bench(Role.SINK, result_writer=Lines())
     both = [*emits(Topic.RESULTS, found), *emits(Topic.RESULTS, then)]
     bench.prepare = lambda machine: setattr(machine, "answer", lambda _: both)
     bench.append(FRAMES, barrier(0))
     bench.loop().step(0)
     whole = bench.log.records(RESULTS)[:]
     assert [r.value for r in whole] == [*Lines().values(rows), b""]
-    again = Bench(Role.SINK, row_form=Lines())
+    again = Bench(Role.SINK, result_writer=Lines())
     again.prepare = lambda machine: setattr(machine, "answer", lambda _: both if written < 6 else both[1:])
     for record in whole[:written]:
         again.append_bytes(RESULTS, record.value, dict(record.headers))
@@ -380,7 +377,7 @@ def test_rows_already_out_are_not_written_again(written):
     assert [r.value for r in again.log.records(RESULTS)] == [r.value for r in whole]
     chain = ResultSequence()
     twice = [dict(r.headers) for r in (*whole[:written], *whole)]
-    assert sum(chain.takes(int(each[BEGIN]), progress(each)) for each in twice) == len(whole)
+    assert sum(chain.accepts(int(each[BEGIN]), progress(each)) for each in twice) == len(whole)
 
 
 def test_dead_letters_go_to_the_inputs_own_topic_with_reason_and_place():

@@ -9,7 +9,7 @@ import weakref
 import psutil
 import pytest
 
-from spojoin.runtime.memory import give_back, limit_arenas, loaded_objects_spared
+from spojoin.runtime.process import give_back, limit_arenas, loaded_objects_spared
 
 
 class Ring:

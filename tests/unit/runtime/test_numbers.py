@@ -11,7 +11,7 @@ from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
-from spojoin.roles.router.parse import parse
+from spojoin.roles.router.reading.parse import parse_messages
 from spojoin.runtime import backfill
 from spojoin.runtime.generations import beginning_after
 from spojoin.runtime.topics import Topics
@@ -40,7 +40,7 @@ def filled(query, how=Backfill.WINDOW):
 
     def read(number, partition, records):
         messages = [InputMessage(r.offset, r.timestamp_ms, r.value, r.headers) for r in records]
-        return parse(query.inputs[number], query.needs_time, number, partition, messages)
+        return parse_messages(query.inputs[number], query.needs_time, number, partition, messages)
 
     begun = Beginning(2, 7, {(0, 0): (CUT, 0)}, counts=(100, 90), numbered=110)
     return backfill.fill(backfill.InputHistory(log, ["in.a"], read), query, begun, how)
@@ -93,7 +93,7 @@ def test_a_query_takes_over_the_counts_of_the_streams_before(before, counts, num
 
 
 def test_a_self_join_of_two_streams_reads_one_topic_and_has_two_of_batches():
-    topics = Topics.of(FILTERED, 2, {})
+    topics = Topics.for_query(FILTERED, 2, {})
     assert topics.inputs == ("in.a",)
     assert len(topics.inputs_of(Topic.BATCHES)) == 2
     assert topics.kept() == {"q.results": 1, "in.a.dlq": 1}

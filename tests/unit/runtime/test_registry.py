@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from spojoin.errors import ConfigurationError
-from spojoin.ports.memory_registry import MemoryRegistry
-from spojoin.runtime.registry import RegisteredRows, registry_of, row_form_of
+from spojoin.ports.memory import MemoryRegistry
+from spojoin.runtime.registry import registry_of, result_writer_of
 from spojoin.runtime.settings import load_settings
-from spojoin.wire.registered import PREFIX_BYTES, RegisteredSchema, SchemaKind, schema_id_of
+from spojoin.wire.registered import PREFIX_BYTES, RegisteredSchema, schema_id_of
+from spojoin.wire.result_writers import AvroWriter, FramesWriter, JsonSchemaWriter
 from tests.support.confluent_messages import CONTEXT
 
 ROWS = pa.RecordBatch.from_pydict({"seq": [1, 2], "price": [1.5, None], "l.id": ["a", "b"]})
@@ -35,7 +36,7 @@ class Counting(MemoryRegistry):
 def test_without_a_url_there_is_no_registry():
     settings = load_settings(query_file="q")
     assert registry_of(settings) is None
-    assert row_form_of(settings, "q.results") is None
+    assert isinstance(result_writer_of(settings, "q.results"), FramesWriter)
 
 
 def test_a_registry_is_opened_once_with_its_password(tmp_path):
@@ -55,7 +56,7 @@ def test_a_package_that_is_missing_is_named(monkeypatch):
 
 def test_avro_rows_are_registered_under_the_topics_subject_once():
     registry = Counting()
-    form = RegisteredRows(registry, "q.results", SchemaKind.AVRO)
+    form = AvroWriter("q.results", registry.register)
     values = [*form.values(ROWS), *form.values(ROWS)]
     assert registry.subjects == ["q.results-value"]
     assert {schema_id_of(value) for value in values} == {1}
@@ -66,25 +67,23 @@ def test_avro_rows_are_registered_under_the_topics_subject_once():
 
 def test_other_columns_are_another_schema():
     registry = Counting()
-    form = RegisteredRows(registry, "q.results", SchemaKind.JSON)
+    form = JsonSchemaWriter("q.results", registry.register)
     assert [schema_id_of(v) for v in (*form.values(ROWS), *form.values(ROWS.select(["seq"])))] == [1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("kind", [SchemaKind.AVRO, SchemaKind.JSON])
-def test_confluents_own_deserialisers_read_them(kind):
+@pytest.mark.parametrize("writer", [AvroWriter, JsonSchemaWriter])
+def test_confluents_own_deserialisers_read_them(writer):
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroDeserializer
     from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 
-    client = SchemaRegistryClient.new_client({"url": f"mock://results-{kind}"})
+    client = SchemaRegistryClient.new_client({"url": f"mock://results-{writer.kind}"})
 
     class Mock(MemoryRegistry):
         def register(self, subject: str, schema: RegisteredSchema) -> int:
             return client.register_schema(subject, Schema(schema.text, schema.kind.value))
 
-    values = RegisteredRows(Mock(), "q.results", kind).values(ROWS)
-    read = (
-        AvroDeserializer(client) if kind is SchemaKind.AVRO else JSONDeserializer(None, schema_registry_client=client)
-    )
-    wanted = FOUND if kind is SchemaKind.AVRO else ROWS.to_pylist()
+    values = writer("q.results", Mock().register).values(ROWS)
+    read = AvroDeserializer(client) if writer is AvroWriter else JSONDeserializer(None, schema_registry_client=client)
+    wanted = FOUND if writer is AvroWriter else ROWS.to_pylist()
     assert [read(value, CONTEXT) for value in values] == wanted

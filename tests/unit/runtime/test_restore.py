@@ -10,9 +10,8 @@ from spojoin.errors import ConfigurationError
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog
 from spojoin.runtime import restore
-from spojoin.runtime.copies import ALIKE, place_in_copy
 from spojoin.runtime.generations import GenerationsTopic
-from spojoin.runtime.restore import Restoration, results_so_far
+from spojoin.runtime.restore import ALIKE, Restoration, place_in_copy, results_so_far
 from spojoin.wire.records import SourcePosition, Takeover
 from spojoin.wire.results import result_to_message
 from tests.support.runtime_world import FRAMES, GENERATIONS, QUERY, RESULTS, result

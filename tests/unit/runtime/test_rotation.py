@@ -8,13 +8,13 @@ import sys
 import threading
 from pathlib import Path
 
-from spojoin.runtime.rotation import contents, end_when_changed
+from spojoin.runtime.process import contents, end_when_changed
 
 LOOK_S, PATIENCE_S = 0.01, 30.0
 #: A program that watches a folder and does nothing else.
 WATCHER = """
 import pathlib, sys, threading
-from spojoin.runtime.rotation import end_when_changed
+from spojoin.runtime.process import end_when_changed
 end_when_changed([pathlib.Path(sys.argv[1])], 0.01)
 print("watching", flush=True)
 threading.Event().wait()

@@ -60,10 +60,7 @@ def test_files(tmp_path, monkeypatch, name, text):
         ({}, "setting query_file is missing: set SPOJOIN_QUERY_FILE"),
         ({"query_file": "q", "workers": 0}, "setting workers is 0: input should be greater than or equal to 1"),
         ({"query_file": "q", "worker": "x"}, "setting worker is 'x': "),
-        (
-            {"query_file": "q", "results_format": "xml"},
-            "setting results_format is 'xml': input should be",
-        ),
+        ({"query_file": "q", "results_format": "xml"}, "setting results_format is 'xml': input should be"),
         ({"query_file": "q", "redis_url": "localhost"}, "redis_url doesn't begin with redis://"),
         ({"query_file": "q", "registry_url": "localhost:8081"}, "registry_url doesn't begin with http://"),
         ({"query_file": "q", "registry_url": "http://a@b"}, "registry_url holds a user or a password"),

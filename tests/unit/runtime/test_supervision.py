@@ -15,8 +15,10 @@ from spojoin.ports.memory import Fate
 from spojoin.protocol.access import transactional_id
 from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role, Topic
-from spojoin.runtime import service
-from spojoin.runtime.service import Lookout
+from spojoin.runtime import process, service
+from spojoin.runtime.__main__ import start
+from spojoin.runtime.service import GenerationWatch
+from spojoin.runtime.settings import load_settings
 from spojoin.telemetry.metrics import value_of
 from spojoin.wire.records import Announcement, Takeover
 from tests.support.runtime_world import FRAMES, GENERATIONS, QUERY, RESULTS, Bench, barrier, emits, partial, result
@@ -152,7 +154,7 @@ def test_a_service_that_starts_lets_the_one_before_it_speak_until_it_has_read_th
 def test_a_generation_with_a_successor_is_served_until_the_takeover_and_its_router_ends_it_if_no_other_does(role):
     bench = Bench(role)
     charge = bench.charge(owner="r")
-    lookout = Lookout(charge, charge.office.serving())
+    lookout = GenerationWatch(charge, charge.office.serving())
     assert not lookout.is_over(0.0)
     bench.append(GENERATIONS, Announcement(2, 7, QUERY.text, "window"))
     looks = service.GENERATION_MS, service.GENERATION_MS + service.TAKEOVER_MS
@@ -166,7 +168,7 @@ def test_a_generation_with_a_successor_is_served_until_the_takeover_and_its_rout
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_requests_the_end_and_handlers_are_restored(number):
     before = signal.getsignal(number)
-    with service.stop_on_signals() as stop:
+    with process.stop_on_signals() as stop:
         assert not stop.is_set()
         os.kill(os.getpid(), number)
         assert stop.wait(10)
@@ -176,11 +178,11 @@ def test_a_signal_requests_the_end_and_handlers_are_restored(number):
 
 def test_an_invalid_query_file_ends_the_start_with_a_sentence(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("SPOJOIN_QUERY_FILE", str(tmp_path / "none.yaml"))
-    assert service.main(Role.SINK) == service.EXIT_CONFIGURATION
+    assert process.main(Role.SINK, lambda: start((Role.SINK,), load_settings())) == process.EXIT_CONFIGURATION
     assert "none.yaml" in capsys.readouterr().err
 
 
 def test_a_missing_setting_ends_the_start_with_its_name(capsys, monkeypatch):
     monkeypatch.delenv("SPOJOIN_QUERY_FILE", raising=False)
-    assert service.main(Role.SINK) == service.EXIT_CONFIGURATION
+    assert process.main(Role.SINK, lambda: start((Role.SINK,), load_settings())) == process.EXIT_CONFIGURATION
     assert "SPOJOIN_QUERY_FILE" in capsys.readouterr().err

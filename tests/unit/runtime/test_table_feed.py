@@ -10,9 +10,8 @@ from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog
 from spojoin.protocol.machine import Action, TableRows
 from spojoin.protocol.topic_config import DEFAULTS, TopicKind
-from spojoin.runtime.inputs import DISCOVERY_MS
-from spojoin.runtime.table_feed import TableFeed
-from spojoin.wire.keys import NO_KEYS
+from spojoin.runtime.feeds import DISCOVERY_MS, TableFeed
+from spojoin.wire.columns import NO_KEYS
 from spojoin.wire.records import Rows
 from tests.support.feeding import FakeRouter
 
@@ -27,7 +26,7 @@ class Reading:
     def __init__(self) -> None:
         self.messages = 0
 
-    def add(self, partition, messages) -> None:
+    def add_messages(self, partition, messages) -> None:
         self.messages += len(messages)
 
     def version(self) -> TableRows:
@@ -61,8 +60,8 @@ class Feeding:
 
     def versions(self, after_ms: float = 0.0) -> list[int]:
         self.clock.now_ms += after_ms
-        list(self.feed.feed())
-        list(self.feed.feed())
+        list(self.feed.give_version())
+        list(self.feed.give_version())
         return self.machine.versions
 
 

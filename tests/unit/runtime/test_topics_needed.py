@@ -6,9 +6,9 @@ import pytest
 
 from spojoin.protocol.packing import APART, PACKABLE, TOGETHER, touched
 from spojoin.protocol.topology import TOPOLOGY, Topic
-from spojoin.runtime.packed import topics_needed
 from spojoin.runtime.settings import load_settings
 from spojoin.runtime.topics import Topics
+from spojoin.runtime.wiring import topics_needed
 
 LOG = {Topic.FRAMES, Topic.BATCHES, Topic.RESULTS, Topic.DEAD, Topic.GENERATIONS, Topic.PLAN, Topic.CONTROL}
 BESIDE = (Topic.PLAN, Topic.CONTROL)

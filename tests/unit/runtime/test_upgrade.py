@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import base64
 import gzip
-import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
 
@@ -25,20 +25,22 @@ from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.ports.memory import ManualClock, MemoryLog, _Partition
 from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.topology import Role
+from spojoin.query.fingerprint import fingerprint
 from spojoin.query.load import parse_query
-from spojoin.query.meaning import fingerprint
-from spojoin.runtime.generations import Announcing, Office, Serving
-from spojoin.runtime.loop import Loop, Surroundings
-from spojoin.runtime.service import Charge, create_topics
+from spojoin.runtime.__main__ import wire_of
+from spojoin.runtime.generations import Announcing, GenerationChooser, Serving
+from spojoin.runtime.loop import Loop
+from spojoin.runtime.loop_spec import Surroundings
+from spojoin.runtime.service import ServiceRun, create_topics
 from spojoin.runtime.settings import load_settings
 from spojoin.runtime.topics import Topics
-from spojoin.telemetry.health import Health
+from spojoin.telemetry.health_server import Health
 from spojoin.telemetry.metrics import Metrics
 from spojoin.telemetry.reporter import Identity, Reporter
-from spojoin.wire.chain import ResultSequence
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Barrier, Frame
-from spojoin.wire.results import progress, result_from_message
+from spojoin.wire.results import ResultSequence, progress, result_from_message
+from tests.support.nested_loop import counts
 
 SAVED = Path(__file__).parent / "log_before_generations.json.gz"
 OLD_ROWS, ROWS = 260, 400
@@ -85,20 +87,20 @@ def row(number: int) -> dict[str, float]:
     return {"id": number, "distance": number * 7919 % 13 / 2, "air_time": number * 104729 % 11}
 
 
-def charge(role: Role, number: int, log: MemoryLog[bytes], clock: ManualClock, query: Query = QUERY) -> Charge:
+def charge(role: Role, number: int, log: MemoryLog[bytes], clock: ManualClock, query: Query = QUERY) -> ServiceRun:
     settings = load_settings(
         query_file="q.yaml", workers=2, frame_tuples=8, batch_tuples=16, worker=number, **{MUTABLE_NUMBER: number}
     )
-    room = importlib.import_module(f"spojoin.roles.{role.value.replace('-', '_')}.__main__")
+    wire = wire_of(role)
     metrics, health = Metrics(), Health(clock, 60_000)
     shared = SharedState(None, "q", clock, metrics.store_failures)
     name = f"{role.value}-{number}"
     world = Surroundings(
         log, shared, clock, metrics, health, Reporter(Identity((role,), name, "q", 9), shared, clock, metrics, health)
     )
-    parse = room.wire(Serving(query), settings).parse
-    office = Office(log, query, settings, announcing=None if parse is None else Announcing(parse))
-    return Charge((role,), query, settings, lambda serving: room.wire(serving, settings), world, office)
+    parse = wire(Serving(query), settings).parse
+    office = GenerationChooser(log, query, settings, announcing=None if parse is None else Announcing(parse))
+    return ServiceRun((role,), query, settings, lambda serving: wire(serving, settings), world, office)
 
 
 #: the setting that numbers mutable joiners
@@ -117,18 +119,17 @@ def results(log: MemoryLog[bytes]) -> Iterator[tuple]:
     for record in log.records(LogPartition("q.results", 0)):
         headers = dict(record.headers)
         found = result_from_message(headers, record.value)
-        if chain.takes(found.begin, progress(headers)):
+        if chain.accepts(found.begin, progress(headers)):
             yield from zip(
                 *(found.rows.column(name).to_pylist() for name in ("seq", "key", "as_left", "as_right")), strict=True
             )
 
 
 def nested_loop(order: list[int]) -> Iterator[tuple]:
-    for seq, number in enumerate(order):
-        one, window = row(number), [row(other) for other in order[max(0, -(-seq // 4) * 4 - 40) : seq]]
-        as_left = sum(one["distance"] > w["distance"] and one["air_time"] < w["air_time"] for w in window)
-        as_right = sum(w["distance"] > one["distance"] and w["air_time"] < one["air_time"] for w in window)
-        yield seq, number, as_left, as_right
+    rows = [row(number) for number in order]
+    columns = [np.array([each[name] for each in rows]) for name in ("distance", "air_time")]
+    for seq, *found in counts(columns, lambda left, right: (left[0] > right[0]) & (left[1] < right[1]), 40, 4):
+        yield seq, order[seq], *found
 
 
 def test_the_saved_log_is_older_than_generations():
@@ -144,7 +145,7 @@ def test_the_saved_log_is_older_than_generations():
 def test_this_version_continues_the_saved_log():
     clock = ManualClock(100_000.0)
     log = saved_log(clock)
-    create_topics(log, Topics.of(QUERY, 2, {}))
+    create_topics(log, Topics.for_query(QUERY, 2, {}))
     loops = [started(role, number, log, clock) for role, number in SERVICES]
     writer = log.writer()
     for number in range(OLD_ROWS, ROWS):
@@ -172,7 +173,7 @@ def of_next_version(value: bytes) -> bytes:
 def test_a_log_of_an_unknown_format_ends_the_start_with_a_remedy():
     clock = ManualClock(100_000.0)
     log = saved_log(clock)
-    create_topics(log, Topics.of(QUERY, 2, {}))
+    create_topics(log, Topics.for_query(QUERY, 2, {}))
     held = log._topics["q.frames"][0]
     held.records[:] = [record._replace(value=of_next_version(record.value)) for record in held.records]
     started(Role.ROUTER, 0, log, clock).close()
@@ -185,7 +186,7 @@ def test_a_log_of_an_unknown_format_ends_the_start_with_a_remedy():
 def test_generations_of_an_unknown_format_end_the_start_with_a_remedy():
     clock = ManualClock(100_000.0)
     log = saved_log(clock)
-    create_topics(log, Topics.of(QUERY, 2, {}))
+    create_topics(log, Topics.for_query(QUERY, 2, {}))
     charge(Role.ROUTER, 0, log, clock).office.serving()
     held = log._topics["q.generations"][0]
     held.records[:] = [record._replace(value=of_next_version(record.value)) for record in held.records]

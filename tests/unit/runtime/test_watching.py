@@ -16,7 +16,7 @@ from spojoin.ports.memory import ManualClock, MemoryStore
 from spojoin.ports.shared_state import RETRY_MS, SharedState, key
 from spojoin.protocol.machine import ResultPosition, Trim
 from spojoin.protocol.topology import Role, Topic
-from spojoin.telemetry.health import Health, HealthServer
+from spojoin.telemetry.health_server import Health, HealthServer
 from spojoin.telemetry.metrics import LatencyHistogram, Metrics, value_of
 from spojoin.telemetry.status import read_status
 from spojoin.telemetry.status_table import status_table

@@ -13,7 +13,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 
 from spojoin.errors import ConfigurationError
-from spojoin.spark.sentences import sentences
+from spojoin.spark.session import sentences
 
 RESET = struct.pack("ii", 1, 0)  # lingering for 0 s
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from spojoin.model import Window
 from spojoin.spark.blocks import HistoryBlocks
-from spojoin.spark.reach import WindowReach
+from spojoin.spark.shares import WindowReach
+from spojoin.windows import RowWindow, TimeWindow, Window
 
 #: A row: whether it is in each of two streams, and the time since the row before.
 ROW = st.tuples(st.booleans(), st.booleans(), st.integers(0, 4))
@@ -18,7 +18,7 @@ HISTORIES = st.lists(st.lists(ROW, min_size=1, max_size=6), min_size=1, max_size
 @st.composite
 def windows(draw) -> Window:
     slide, slides = draw(st.integers(1, 4)), draw(st.integers(1, 4))
-    return Window(draw(st.booleans()), slide * slides, slide)
+    return draw(st.sampled_from((RowWindow, TimeWindow)))(slide * slides, slide)
 
 
 def placed(history):
@@ -51,13 +51,12 @@ def finds(rows, later: int, earlier: int, stream: int, window: Window) -> bool:
     """Whether the window of one row over a stream may hold an earlier row of it."""
     if not rows[earlier][1][stream]:
         return False
-    if window.is_time:
+    if window.needs_time:
         return rows[later][2] - rows[earlier][2] <= window.length
     between = sum(streams[stream] for _, streams, _ in rows[earlier:later])
     return between <= window.length
 
 
-@settings(max_examples=150)
 @given(history=HISTORIES, window=windows(), stream=st.integers(0, 1), data=st.data())
 def test_every_block_with_a_partner_is_within_reach(history, window, stream, data):
     rows, blocks = placed(history), blocks_of(history)
@@ -72,7 +71,6 @@ def test_every_block_with_a_partner_is_within_reach(history, window, stream, dat
     assert last > max(ahead, default=-1)
 
 
-@settings(max_examples=150)
 @given(history=HISTORIES, window=windows(), stream=st.integers(0, 1))
 def test_no_block_is_read_that_no_window_reaches(history, window, stream):
     """The last row of each earlier block that is read lies within the window of the first own row."""
@@ -82,7 +80,7 @@ def test_no_block_is_read_that_no_window_reaches(history, window, stream):
         own = next(place for place, row in enumerate(rows) if row[0] == begin)
         for block in range(first, begin):
             last = max(place for place, row in enumerate(rows) if row[0] == block)
-            if window.is_time:
+            if window.needs_time:
                 assert rows[own][2] - rows[last][2] <= window.length
             else:
                 assert sum(streams[stream] for _, streams, _ in rows[last + 1 : own]) < window.length

@@ -9,8 +9,8 @@ from pyspark.sql.types import MapType, StringType, StructType
 from spojoin.errors import BadData, ConfigurationError
 from spojoin.ports.memory import MemoryLog
 from spojoin.protocol.backfill import Backfill
+from spojoin.query.fingerprint import fingerprint
 from spojoin.query.load import parse_query
-from spojoin.query.meaning import fingerprint
 from spojoin.runtime.generations import GenerationsTopic
 from spojoin.spark.source_columns import ReadColumns, columns_of, spark_columns
 from spojoin.spark.source_options import checked_options
@@ -32,7 +32,7 @@ def log_of(text=None, results=()):
     log.create_topics({results_of("q").topic: 1, "q.generations": 1})
     if text is not None:
         query = parse_query(text)
-        GenerationsTopic(log, "q").append(Announcement(1, fingerprint(query), query.text, Backfill.WINDOW))
+        GenerationsTopic(log, "q").write_record(Announcement(1, fingerprint(query), query.text, Backfill.WINDOW))
     writer = log.writer()
     for message in messages(results):
         writer.append(results_of("q"), message.value, tuple(message.headers.items()))

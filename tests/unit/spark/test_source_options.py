@@ -41,10 +41,7 @@ def test_a_login_comes_from_the_variables_that_services_read(monkeypatch):
         ({"kafka.bootstrap.servers": ""}, "option 'kafka.bootstrap.servers' is missing: give Kafka's brokers"),
         ({"quary": "x"}, "unknown option 'quary': expected query, .*; did you mean 'query'"),
         ({"subscribe": "x"}, "option 'subscribe' has no meaning for results: name the query"),
-        (
-            {"maxOffsetsPerTrigger": "9"},
-            "option 'maxoffsetspertrigger' has no meaning for results: a micro-",
-        ),
+        ({"maxOffsetsPerTrigger": "9"}, "option 'maxoffsetspertrigger' has no meaning for results: a micro-"),
         ({"startingOffsets": "7"}, "option 'startingOffsets' is '7': expected earliest or latest"),
         ({"generation": "0"}, "option 'generation' is '0': expected a whole number from 1 on"),
         ({"minPartitions": "many"}, "option 'minPartitions' is 'many': expected a whole number from 1 on"),

@@ -7,6 +7,7 @@ from random import Random, SystemRandom
 import pytest
 
 from tests.support.fuzz_statements import case, findings, verdict
+from tests.support.long import first_of
 from tests.support.statement_draw import draw_statement
 from tests.support.statement_oracle import StatementOracle
 from tests.support.statement_streams import all_columns, outputs_of, pushed
@@ -23,14 +24,14 @@ def test_a_seed_that_failed_once(seed):
 
 
 def test_fresh_statements_are_right_or_refused():
-    first = int(os.environ.get("STATEMENT_SEED") or SystemRandom().randrange(10**9))
-    print(f"the same again: STATEMENT_SEED={first}")
+    start = int(os.environ.get("STATEMENT_SEED") or SystemRandom().randrange(10**9))
+    print(f"the same again: STATEMENT_SEED={start}")
     counts = Counter()
     found = [
-        f"seed {seed}: {v.finding.kind}: {v.finding.text}" for seed, v in findings(range(first, first + 200), counts)
+        f"seed {seed}: {v.finding.kind}: {v.finding.text}" for seed, v in findings(range(start, start + 80), counts)
     ]
-    assert not found, "\n".join([f"STATEMENT_SEED={first}", *found])
-    assert counts["right"] > 20
+    assert not found, "\n".join([f"STATEMENT_SEED={start}", *found])
+    assert counts["right"] > 4
 
 
 def drawn(seed):
@@ -40,21 +41,21 @@ def drawn(seed):
     return statement, oracle.expected(statement.text), len(oracle.positions(statement.text))
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", first_of(10, range(25)))
 def test_pairs_pushed_in_pieces(seed):
     statement, expected, rows = drawn(seed)
     found = pushed(statement, "pairs", Random(seed)).select(["probe_seq", "left_seq", "right_seq"])
     assert rows_of(found) == outputs_of(expected, rows).pairs, statement.text
 
 
-@pytest.mark.parametrize("seed", range(25, 50))
+@pytest.mark.parametrize("seed", first_of(10, range(25, 50)))
 def test_counts_pushed_in_pieces(seed):
     statement, expected, rows = drawn(seed)
     found = pushed(statement, "count", Random(seed)).select(["seq", "matches"])
     assert rows_of(found) == outputs_of(expected, rows).counts, statement.text
 
 
-@pytest.mark.parametrize("seed", range(50, 90))
+@pytest.mark.parametrize("seed", first_of(15, range(50, 90)))
 def test_rows_pushed_in_pieces(seed):
     statement = draw_statement(Random(seed))
     oracle = StatementOracle({each.name: each.table for each in statement.tables}, statement.time)

@@ -10,13 +10,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from spojoin.ports.memory import ManualClock
 from spojoin.protocol.machine import Emit, Machine
-from spojoin.protocol.pack import Fellow, Pack
+from spojoin.protocol.packed_machine import Fellow, Pack
 from spojoin.protocol.packing import PACKABLE, edge_of
-from spojoin.protocol.topology import Role, Topic
+from spojoin.protocol.topology import Hop, Role, Topic
 from spojoin.telemetry.frame_hops import CHUNKS_MAX, FRAMES_MAX, FrameHops, hops_of
-from spojoin.telemetry.hop import Hop, HopTime, hop_time
-from spojoin.telemetry.hop_times import PENDING_MAX, HopTimes
-from spojoin.telemetry.recent import SLICE_MS, SPAN_MS
+from spojoin.telemetry.hop import HopTime, hop_time
+from spojoin.telemetry.hop_times import PENDING_MAX, SLICE_MS, SPAN_MS, HopTimes
 from spojoin.wire.records import Frame, Part, Partial
 from tests.support.frames import make_closing, make_frame
 from tests.support.runtime_world import result

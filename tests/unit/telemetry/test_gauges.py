@@ -7,14 +7,14 @@ import pyarrow as pa
 import pytest
 from prometheus_client import generate_latest
 
+from loadgen.window import window_of
 from spojoin.embedded.engine import Engine
 from spojoin.ports.shared_state import Completeness, key
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import Role
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import UNLIMITED, RouterConfig
-from spojoin.telemetry.gauges import MachineGauges, WindowGauges
-from spojoin.telemetry.metrics import Metrics, value_of
+from spojoin.telemetry.metrics import MachineGauges, Metrics, WindowGauges, value_of
 from spojoin.wire.records import Frame
 from tests.support.runtime_world import FRAMES, Bench, FakeMachine, barrier, result
 
@@ -60,7 +60,7 @@ def frames_of(asked, feeds, frame_tuples=8):
 
 def window(count):
     """Tuples in the window of a tuple with `count` before it, by the definition."""
-    return count - max(0, -(-count // SLIDE) * SLIDE - LENGTH)
+    return count - window_of(count, LENGTH, SLIDE).start
 
 
 def noted(asked, frames):

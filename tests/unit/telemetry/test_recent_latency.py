@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spojoin.telemetry.hop_times import SLICE_MS, SPAN_MS, RecentCounts
 from spojoin.telemetry.metrics import LatencyHistogram
-from spojoin.telemetry.recent import SLICE_MS, SPAN_MS, RecentCounts
 
 
 def observe(histogram: LatencyHistogram, latency_ms: int, now_ms: float, tuples: int = 10) -> None:

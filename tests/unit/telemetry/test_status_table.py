@@ -9,12 +9,12 @@ from rich.console import Console
 
 from spojoin.ports.memory import ManualClock, MemoryStore
 from spojoin.ports.shared_state import STATUS_TTL_S, key
+from spojoin.protocol.topology import Hop
 from spojoin.telemetry import status_table as table
-from spojoin.telemetry.expected import ServiceReport
-from spojoin.telemetry.hop import Hop
+from spojoin.telemetry.durations import bar, duration, milliseconds, precise_milliseconds, unanswered_text
+from spojoin.telemetry.expected_services import ServiceReport
 from spojoin.telemetry.status import read_status, unanswered_ms
 from spojoin.telemetry.status_table import status_table
-from spojoin.telemetry.words import bar, duration, milliseconds, precise_milliseconds, unanswered_text
 
 NEEDS = ("router", "mutable-0", "mutable-1", "permutation", "logical-and", "sink")
 WORKERS = ("pojoin-0", "pojoin-1")

@@ -10,6 +10,7 @@ from spojoin.ports.shared_state import key
 from spojoin.protocol.topology import Role, Topic
 from spojoin.telemetry.metrics import value_of
 from spojoin.wire.records import SourcePosition
+from spojoin.wire.result_writers import FramesWriter, JsonWriter
 from tests.support.feeding import Feeding
 from tests.support.frames import FRAME_TUPLES, log_of_frames
 from tests.support.runtime_world import FRAMES, Bench, emits, result
@@ -26,9 +27,9 @@ def published(bench: Bench, loop) -> dict[str, int]:
     return totals(bench)
 
 
-@pytest.mark.parametrize("is_json", [False, True])
-def test_a_restarted_sink_goes_on_counting(is_json):
-    bench = Bench(Role.SINK, is_json=is_json)
+@pytest.mark.parametrize("writer", [FramesWriter(), JsonWriter()])
+def test_a_restarted_sink_goes_on_counting(writer):
+    bench = Bench(Role.SINK, result_writer=writer)
     bench.append(FRAMES, *log_of_frames())
     answers = iter([emits(Topic.RESULTS, result(0, 0, 8)), emits(Topic.RESULTS, result(1, 0, 3, is_last=False))])
     bench.prepare = lambda machine: setattr(machine, "answer", lambda _: next(answers, []))
@@ -40,11 +41,11 @@ def test_a_restarted_sink_goes_on_counting(is_json):
 
 
 def test_half_written_json_results_are_counted_once():
-    bench = Bench(Role.SINK, is_json=True)
+    bench = Bench(Role.SINK, result_writer=JsonWriter())
     bench.append(FRAMES, *log_of_frames())
     bench.prepare = lambda machine: setattr(machine, "answer", lambda _: emits(Topic.RESULTS, result(0, 0, 8)))
     bench.loop().step(0)
-    again = Bench(Role.SINK, is_json=True)
+    again = Bench(Role.SINK, result_writer=JsonWriter())
     again.append(FRAMES, *log_of_frames())
     for record in bench.log.records(LogPartition("q.results", 0))[:2]:
         again.append_bytes(record.input, record.value, dict(record.headers))
@@ -65,7 +66,7 @@ def test_nothing_is_reported_before_the_log_was_read():
     bench.append(FRAMES, *log_of_frames())
     loop = bench.loop()
     bench.health.is_ready = False
-    bench.world.reporter.publish({}, loop._follower.latest)
+    bench.world.reporter.publish({}, loop._departures.result_position)
     assert totals(bench) == {}
 
 
@@ -104,3 +105,40 @@ def test_rows_outside_frames_wait_since_their_production():
     assert feeding.feed.waits_since_ms() == first_ms + 5_000
     feeding.machine.positions[1, 0] = SourcePosition(1, 0, 0)
     assert feeding.feed.waits_since_ms() is None
+
+
+def needed(bench: Bench) -> dict[str, int]:
+    (family,) = [each for each in bench.metrics.registry.collect() if each.name == "spojoin_needed_instances"]
+    return {sample.labels["needed"]: int(sample.value) for sample in family.samples}
+
+
+def after(bench: Bench, *, turns: int = 3) -> dict[str, int]:
+    loop = bench.loop()
+    for _ in range(turns):
+        bench.clock.sleep(1)
+        loop.step(0)
+    return needed(bench)
+
+
+def test_workers_are_those_of_the_log_once_it_has_been_read() -> None:
+    bench = Bench(Role.SINK)
+    bench.world.reporter.expect(("router", "sink"), 7, instances=2)
+    bench.append(FRAMES, *log_of_frames())
+    workers = log_of_frames()[-1].workers
+    assert workers != 7
+    names = [*(f"pojoin-{number}" for number in range(workers)), "router", "sink"]
+    assert after(bench) == dict.fromkeys(sorted(names), 2)
+
+
+def test_workers_inside_a_process_are_no_services() -> None:
+    bench = Bench(Role.SINK)
+    bench.world.reporter.expect(("router+pojoin", "sink"), 7, inside=1)
+    bench.append(FRAMES, *log_of_frames())
+    assert "pojoin-0" not in after(bench)
+
+
+@pytest.mark.parametrize(("role", "said"), [(Role.ROUTER, {"pojoin-0", "pojoin-1"}), (Role.SINK, set())])
+def test_before_any_frame_only_the_router_knows_how_many_workers_there_are(role, said) -> None:
+    bench = Bench(role)
+    bench.world.reporter.expect(("router", "sink"), 2)
+    assert after(bench).keys() == {"router", "sink"} | said

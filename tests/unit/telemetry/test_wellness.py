@@ -7,7 +7,7 @@ import math
 import pytest
 
 from spojoin.protocol.services import role_of
-from spojoin.telemetry.expected import NOBODY, ExpectedServices
+from spojoin.telemetry.expected_services import NOBODY, ExpectedServices
 from spojoin.telemetry.status import ServiceStatus, status_rows
 from spojoin.telemetry.wellness import Wellness, wellness_of
 

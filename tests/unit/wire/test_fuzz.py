@@ -13,7 +13,7 @@ from spojoin.wire.records import DeadLetter, Result
 from tests.support.frames import make_frame, make_slice
 from tests.support.wire_fuzz import corpus, fault, fuzz, fuzzed, sealed, taken_apart
 
-FRAMES, CHUNK = 200_000, 20_000
+FRAMES, CHUNK = 40_000, 20_000
 
 
 @pytest.fixture(scope="module")

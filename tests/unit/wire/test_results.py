@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spojoin.errors import WireError
 from spojoin.wire.codec import decode, encode
-from spojoin.wire.keys import concat_keys
+from spojoin.wire.columns import concat_keys
 from spojoin.wire.records import Result
 from spojoin.wire.results import (
     MATCHES,
@@ -260,8 +260,7 @@ def test_probes_and_traces_travel(traces):
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"probes": np.array([1, 2])}, {"probes": np.array([3, 2, 4])}, {"traces": pa.array(["t"])}],
+    "changes", [{"probes": np.array([1, 2])}, {"probes": np.array([3, 2, 4])}, {"traces": pa.array(["t"])}]
 )
 def test_probes_that_do_not_fit_are_refused(changes):
     with pytest.raises(WireError, match=r"probes|traces"):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spojoin.cli.commands.common import (
+from spojoin.cli.errors import one_sentence
+from spojoin.cli.options import (
     Csv,
     Debug,
     MaxRejects,
@@ -19,9 +20,8 @@ from spojoin.cli.commands.common import (
     ResultFormat,
     say_notes,
     stream_files,
+    with_options,
 )
-from spojoin.cli.errors import one_sentence
-from spojoin.cli.options import with_options
 
 if TYPE_CHECKING:
     from spojoin.embedded.run_files import RunFiles
@@ -49,7 +49,7 @@ class RunOptions:
     rejects: Rejects = None
     report: Annotated[
         Path | None,
-        typer.Option(help="The file of the run's figures, as JSON, with what the layout cost each worker."),
+        typer.Option(help="The file of the run's figures, as JSON; with spojoin-loadgen also what each worker cost."),
     ] = None
     max_rejects: MaxRejects = "50%"
     workers: Annotated[
@@ -94,10 +94,8 @@ def run(options: RunOptions) -> None:
         zcat trips-*.csv.gz | spojoin run query.yaml -i trips=- -o - --format csv > matches.csv
     """
     with one_sentence(is_debug=options.debug):
-        from spojoin.cli.progress import run_progress
-        from spojoin.cli.refused import end_with_refused
-        from spojoin.embedded.refused_words import RUN
-        from spojoin.embedded.reject_limit import parse_reject_limit
+        from spojoin.cli.run_report import end_with_refused, run_progress
+        from spojoin.embedded.refusal_report import RUN, parse_reject_limit
         from spojoin.embedded.run import run as run_files
         from spojoin.local.supervise import ending_on_signals
 
@@ -108,14 +106,14 @@ def run(options: RunOptions) -> None:
         with ending_on_signals(), run_progress(query.name, is_quiet=options.quiet) as progress:
             report = run_files(query, files, workers=options.workers, threads=options.threads, progress=progress)
         if not options.quiet:
-            from spojoin.cli.summary import show_run
+            from spojoin.cli.run_report import show_run
 
             show_run(report, options.output)
         end_with_refused(report, query, RUN, limit, (options.output, options.rejects))
 
 
 def _files(options: RunOptions, query: Query) -> RunFiles:
-    from spojoin.embedded.formats import named_format
+    from spojoin.embedded.formats import format_by_name
     from spojoin.embedded.run_files import RunFiles, table_files
 
     return RunFiles(
@@ -124,16 +122,15 @@ def _files(options: RunOptions, query: Query) -> RunFiles:
         options.rejects,
         options.report,
         query_file=options.query,
-        format=named_format(options.format),
+        format=format_by_name(options.format),
     )
 
 
 def _chosen_query(options: RunOptions) -> Query:
-    from spojoin.embedded.source_options import csv_by_texts, with_csv
-    from spojoin.published.layouts.catalog import chosen_layout
-    from spojoin.published.methods.catalog import chosen
+    from spojoin.embedded.input_options import csv_by_texts, with_csv
+    from spojoin.evaluation.choices import chosen_layout, chosen_method
     from spojoin.query.load import load_query
 
     query = with_csv(load_query(options.query), csv_by_texts(options.csv or ()))
-    query = chosen(query, options.method, options.method_option or ())
+    query = chosen_method(query, options.method, options.method_option or ())
     return chosen_layout(query, options.layout, options.workers, options.layout_option or ())

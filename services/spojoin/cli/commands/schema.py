@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spojoin.cli.commands.common import Debug
 from spojoin.cli.errors import one_sentence
-from spojoin.cli.options import with_options
+from spojoin.cli.options import Debug, with_options
 
 if TYPE_CHECKING:
-    from spojoin.query.inferred import InferredSchema
+    from spojoin.columns.inferred import InferredSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +41,10 @@ class SchemaOptions:
 def schema(options: SchemaOptions) -> None:
     """Print the schema of a stream for a query file: the columns of a file, or of a topic's newest registered schema.
 
-    Services take the schema from the query alone, so that a newer schema in the registry changes no query that runs.
-    Columns that no statement can name stand in comments, with the reason. Leave out those that the query doesn't use.
+    Services take the schema from the query alone, so a newer schema in the registry changes no running query.
+    Columns that no statement can name appear in comments, with the reason. Leave out columns without a use.
 
-    A registry that asks who you are takes SPOJOIN_REGISTRY_USERNAME and SPOJOIN_REGISTRY_PASSWORD.
+    A registry with a login takes SPOJOIN_REGISTRY_USERNAME and SPOJOIN_REGISTRY_PASSWORD.
 
     Examples:
 

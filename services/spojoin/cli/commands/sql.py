@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spojoin.cli.commands.common import (
+from spojoin.cli.errors import one_sentence
+from spojoin.cli.options import (
     Csv,
     Debug,
     MaxRejects,
@@ -18,12 +19,11 @@ from spojoin.cli.commands.common import (
     ResultFormat,
     Schema,
     say_notes,
+    with_options,
 )
-from spojoin.cli.errors import one_sentence
-from spojoin.cli.options import with_options
 
 if TYPE_CHECKING:
-    from spojoin.embedded.around import Around
+    from spojoin.embedded.divided_statement import DividedStatement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class SqlOptions:
         list[str] | None,
         typer.Option(
             metavar="[FILE=]COLUMN",
-            help="The column with the event time, where rows are ordered by it and a file has several timestamps.",
+            help="The column with the event time, if it orders the rows and a file has several timestamps.",
         ),
     ] = None
     lateness: Annotated[
@@ -55,12 +55,12 @@ class SqlOptions:
     ] = None
     schema: Schema = None
     csv: Csv = None
-    limit: Annotated[int | None, typer.Option(min=1, help="The most partners that are listed of one row.")] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="The most partners that are listed for one row.")] = None
     rejects: Rejects = None
     max_rejects: MaxRejects = "50%"
     report: Annotated[Path | None, typer.Option(help="The file of the run's figures, as JSON.")] = None
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show how the statement is evaluated, and what it takes; read no rows.")
+        bool, typer.Option("--explain", help="Show how the statement is evaluated and what it costs; read no rows.")
     ] = False
     quiet: Quiet = False
     debug: Debug = False
@@ -105,8 +105,8 @@ def sql(options: SqlOptions) -> None:
 
 
 def _run_or_explain(options: SqlOptions) -> None:
-    from spojoin.embedded.around import statement_around
-    from spojoin.embedded.source_options import csv_by_texts, schema_by_texts
+    from spojoin.embedded.divided_statement import divide_statement
+    from spojoin.embedded.input_options import csv_by_texts, schema_by_texts
     from spojoin.embedded.statements import StatementOptions
 
     choices = StatementOptions(
@@ -117,7 +117,7 @@ def _run_or_explain(options: SqlOptions) -> None:
         csv_by_texts(options.csv or ()),
         ends=True,
     )
-    found = statement_around(_statement(options), {}, choices)
+    found = divide_statement(_statement(options), {}, choices)
     for join in found.joins.values():
         say_notes(join.query)
     if options.explain:
@@ -134,7 +134,7 @@ def _statement(options: SqlOptions) -> str:
     """The statement given, or that of a file."""
     import sys
 
-    from spojoin.embedded.standard_input import DASH
+    from spojoin.embedded.file_paths import DASH
     from spojoin.errors import ConfigurationError
 
     if (options.statement is None) == (options.file is None):
@@ -144,7 +144,7 @@ def _statement(options: SqlOptions) -> str:
     try:
         return sys.stdin.read() if options.file == DASH else options.file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"--file {options.file} can't be read: {error}") from error
+        raise ConfigurationError(f"--file {options.file} cannot be read: {error}") from error
 
 
 def _times(texts: list[str] | tuple[()]) -> dict[str, str]:
@@ -153,26 +153,25 @@ def _times(texts: list[str] | tuple[()]) -> dict[str, str]:
     return {name: column for name, _, column in pairs}
 
 
-def _run(found: Around, options: SqlOptions) -> None:
-    from spojoin.cli.progress import run_progress
-    from spojoin.cli.refused import end_with_refused
-    from spojoin.cli.summary import show_run
-    from spojoin.embedded.formats import named_format
-    from spojoin.embedded.refused_words import SQL
-    from spojoin.embedded.reject_limit import parse_reject_limit
-    from spojoin.embedded.run import give, run
+def _run(found: DividedStatement, options: SqlOptions) -> None:
+    from spojoin.cli.run_report import end_with_refused, run_progress, show_run
+    from spojoin.embedded.file_paths import DASH
+    from spojoin.embedded.formats import format_by_name
+    from spojoin.embedded.refusal_report import SQL, parse_reject_limit
+    from spojoin.embedded.run import run, write_rows
     from spojoin.embedded.run_files import RunFiles
-    from spojoin.embedded.standard_input import DASH
     from spojoin.embedded.statements import NAME
     from spojoin.local.supervise import ending_on_signals
 
-    join, shape, limit = found.join, named_format(options.format), parse_reject_limit(options.max_rejects)
+    join, shape, limit = found.join, format_by_name(options.format), parse_reject_limit(options.max_rejects)
     sources, beside = join.sources if join else {}, tuple(found.files)
     outputs = options.output, options.rejects, options.report
     files = RunFiles(sources, *outputs, format=shape, beside=beside, is_statement=True)
     is_shown = options.output != DASH and join is not None
     with ending_on_signals(), run_progress(NAME, is_quiet=options.quiet, has_bar=is_shown) as progress:
-        report = run(join.query, files, progress=progress, around=found.rows) if join else give(found.rows(), files)
+        report = (
+            run(join.query, files, progress=progress, surround=found.rows) if join else write_rows(found.rows(), files)
+        )
     if is_shown and not options.quiet:
         show_run(report, options.output)
     end_with_refused(report, join.query if join else None, SQL, limit, (options.output, options.rejects))

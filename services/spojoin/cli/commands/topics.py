@@ -1,15 +1,15 @@
-"""`spojoin topics`, `send` and `results`: a query's topics, rows into its inputs and results out of them."""
+"""`spojoin topics`, `send`, `results`, `replay-dead-letters` and `restore`: what Kafka holds of a query."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from spojoin.cli.commands.common import Bootstrap, Csv, Debug, QueryFile, stream_files
 from spojoin.cli.errors import one_sentence
-from spojoin.cli.options import with_options
+from spojoin.cli.options import Bootstrap, Csv, Debug, QueryFile, stream_files, with_options
 from spojoin.errors import ConfigurationError
 
 
@@ -20,39 +20,44 @@ class TopicsOptions:
     query: QueryFile
     bootstrap: Bootstrap = "127.0.0.1:9092"
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="Make the input topics as well, with this number of partitions.")
+        int | None, typer.Option(min=1, help="Create the input topics as well, with this number of partitions.")
     ] = None
     workers_max: Annotated[
         int | None, typer.Option(min=1, help="The largest number of PO-Join workers to plan for.")
     ] = None
     standbys: Annotated[
-        bool, typer.Option("--standbys", help="Also the topic that only services with a second instance need.")
+        bool, typer.Option("--standbys", help="Also create the topic that only services with a second instance need.")
     ] = False
-    list_: Annotated[bool, typer.Option("--list", help="Show the topics that are there, and make none.")] = False
+    list_: Annotated[bool, typer.Option("--list", help="Show the existing topics, and create none.")] = False
     apply: Annotated[
-        bool, typer.Option("--apply", help="Make them, and bring those that are there to what the settings say.")
+        bool, typer.Option("--apply", help="Create missing topics, and apply the settings to existing ones.")
     ] = False
-    delete: Annotated[bool, typer.Option("--delete", help="Delete the internal topics of a query that ended.")] = False
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the internal topics of a query that has ended.")] = (
+        False
+    )
     also: Annotated[
         list[str] | None,
-        typer.Option(metavar="results|dlq|inputs|tables", help="With --delete: topics of this kind as well."),
+        typer.Option(metavar="results|dlq|inputs|tables", help="With --delete: delete topics of this kind as well."),
     ] = None
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --delete: don't ask.")] = False
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --delete: do not ask.")] = False
     force: Annotated[
-        bool, typer.Option("--force", help="With --delete: also where no Redis says whether the query is served.")
+        bool,
+        typer.Option("--force", help="With --delete: delete even if no Redis can tell whether the query is served."),
     ] = False
     redis: Annotated[
         str | None,
-        typer.Option(envvar=["SPOJOIN_REDIS_URL", "REDIS_URL"], metavar="URL", help="The Redis services report to."),
+        typer.Option(
+            envvar=["SPOJOIN_REDIS_URL", "REDIS_URL"], metavar="URL", help="The Redis that services report to."
+        ),
     ] = None
     debug: Debug = False
 
 
 @with_options
 def topics(options: TopicsOptions) -> None:
-    """Make a query's topics where the services aren't allowed to, and add partitions where more workers need them.
+    """Create a query's topics if the services may not do so, and add partitions for more workers.
 
-    Also lists them, changes how they are kept, and deletes them when the query has ended. The connection to Kafka
+    Also lists the topics, changes how they are kept, and deletes them when the query has ended. The connection to Kafka
     comes from the services' variables, such as SPOJOIN_KAFKA, or their settings file.
 
     Examples:
@@ -64,7 +69,7 @@ def topics(options: TopicsOptions) -> None:
         spojoin topics query.yaml --bootstrap kafka:9092 --delete --also results --also dlq
     """
     with one_sentence(is_debug=options.debug):
-        from spojoin.cli.topic_commands import bring_topics, delete_topics, list_topics
+        from spojoin.cli.topics import bring_topics, delete_topics, list_topics
         from spojoin.local.reachable import check_kafka_takes
         from spojoin.query.load import load_query
         from spojoin.runtime.settings import load_settings
@@ -126,9 +131,9 @@ class SendOptions:
 
 @with_options
 def send(options: SendOptions) -> None:
-    """Push the rows of files to a query's input topics, as Arrow batches, and say what became of them.
+    """Push the rows of files to a query's input topics, as Arrow batches, and report the outcome.
 
-    Lines that are no rows are left out and counted. Where any, or rows that the query refuses, the exit status is 1.
+    Lines that are no rows are left out and counted. The exit status is 1 if there are any, or if rows are refused.
 
     Examples:
 
@@ -138,7 +143,7 @@ def send(options: SendOptions) -> None:
     """
     with one_sentence(is_debug=options.debug):
         from spojoin.cli.send import check_files, send_files, sentences
-        from spojoin.embedded.source_options import csv_by_texts, with_csv
+        from spojoin.embedded.input_options import csv_by_texts, with_csv
         from spojoin.local.reachable import check_kafka_takes
         from spojoin.query.load import load_query
         from spojoin.runtime.settings import load_settings
@@ -193,3 +198,80 @@ def results(options: ResultsOptions) -> None:
         query = load_query(options.query)
         check_kafka_takes(options.bootstrap, settings.kafka_properties())
         print_results(query, settings, sys.stdout.buffer, is_following=options.follow)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """Whose dead letters, and which."""
+
+    query: QueryFile
+    bootstrap: Bootstrap = "127.0.0.1:9092"
+    reason: Annotated[
+        list[str] | None, typer.Option(help="Only rows refused for this reason, such as late; repeatable.")
+    ] = None
+    since: Annotated[
+        datetime | None, typer.Option(help="Only rows refused since then, in UTC.", show_default=False)
+    ] = None
+    again: Annotated[bool, typer.Option("--again", help="Also rows that were sent again and refused again.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send nothing; report what would be sent.")] = False
+    debug: Debug = False
+
+
+@with_options
+def replay_dead_letters(options: ReplayOptions) -> None:
+    """Send refused rows to their input topics again, each once, and report the outcome.
+
+    The topics of the dead letters record what was sent, so a second call sends only rows that were refused later.
+
+    Examples:
+
+        spojoin replay-dead-letters query.yaml --dry-run
+
+        spojoin replay-dead-letters query.yaml --reason late --since 2026-11-27T08:00:00
+    """
+    with one_sentence(is_debug=options.debug):
+        from spojoin.cli.replay import replay_letters
+
+        since_ms = 0 if options.since is None else int(options.since.replace(tzinfo=UTC).timestamp() * 1000)
+        chosen = frozenset(options.reason or ()), since_ms, options.again
+        for line in replay_letters(options.query, options.bootstrap, chosen, is_dry=options.dry_run):
+            typer.echo(line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreOptions:
+    """Which query goes on, and where."""
+
+    query: QueryFile
+    bootstrap: Bootstrap = "127.0.0.1:9092"
+    old: Annotated[
+        str | None,
+        typer.Option("--from", metavar="HOST:PORT", help="The Kafka that the query is moved from, inputs copied."),
+    ] = None
+    answers_again: Annotated[
+        bool,
+        typer.Option("--answers-again", help="Accept that answers of one frame come twice if this cannot be avoided."),
+    ] = False
+    debug: Debug = False
+
+
+@with_options
+def restore(options: RestoreOptions) -> None:
+    """Let a query continue where its results end, after internal topics were lost or on another Kafka.
+
+    Windows are filled from the inputs again. The header `spojoin-generation` of results counts up. The connection to
+    Kafka comes from the services' variables, such as SPOJOIN_KAFKA, or their settings file.
+
+    Examples:
+
+        spojoin restore query.yaml --bootstrap kafka:9092
+
+        spojoin restore query.yaml --bootstrap new-kafka:9092 --from old-kafka:9092
+    """
+    with one_sentence(is_debug=options.debug):
+        from spojoin.cli.generations import restore_query
+        from spojoin.query.load import load_query
+
+        query = load_query(options.query)
+        for line in restore_query(query, options.query, options.bootstrap, options.old, options.answers_again):
+            typer.echo(line)

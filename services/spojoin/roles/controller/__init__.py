@@ -1,1 +1,1 @@
-"""The controller: requests in the log as many workers as pods are ready, and sets the number of pods where asked to."""
+"""The controller: requests as many workers in the log as pods are ready, and sets the number of pods if configured."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import cast
 
 import structlog
 
@@ -24,45 +22,37 @@ from spojoin.roles.controller.conditions import Conditions, refused_at_start
 from spojoin.roles.controller.control_topic import ControlTopic
 from spojoin.roles.controller.policy import ScalingLimits
 from spojoin.runtime.generations import GenerationsTopic, announced_query, foreign, is_owners, refused
-from spojoin.runtime.given import Given, given
-from spojoin.runtime.loop import Surroundings
-from spojoin.runtime.service import (
-    BACKOFF_S_MAX,
-    BACKOFF_S_MIN,
-    create_topics,
-    exit_status,
-    leave,
-    main,
-    open_world,
-    stop_on_signals,
-)
-from spojoin.runtime.settings import Settings
+from spojoin.runtime.loop_spec import Surroundings
+from spojoin.runtime.process import exit_status, leave, main, stop_on_signals
+from spojoin.runtime.query_to_serve import QueryToServe, choose_query
+from spojoin.runtime.service import BACKOFF_S_MAX, BACKOFF_S_MIN, create_topics, open_world
+from spojoin.runtime.settings import Settings, load_settings
 from spojoin.runtime.topics import Topics
 from spojoin.telemetry import log_lines
 from spojoin.telemetry.reporter import Reporter
 
 SERVICE = "controller"
-#: Between turns: a worker that goes is noticed within it.
+#: The time between turns, within which a leaving worker is noticed.
 TURN_S = 1.0
 
 _log = structlog.get_logger(__name__)
 
 
 def serve(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; the exit status, as `runtime.service.run` says."""
+    """Run until SIGTERM or SIGINT; return the exit status of `runtime.service.run`."""
     return exit_status(lambda: _serve(settings))
 
 
 def _serve(settings: Settings) -> None:
     cluster = _cluster(settings)
     try:
-        found = given(settings)
+        found = choose_query(settings)
     except ConfigurationError as error:
         refused_at_start(cluster, error)
         raise
     query = found.query
     needs = without_workers(query, settings.joiners, settings.packing)
-    topics = Topics.of(query, settings.workers_max, settings.input_topics)
+    topics = Topics.for_query(query, settings.workers_max, settings.input_topics)
     controlled = ControlledQuery(cluster, topics, settings, limits_of(settings), needs, found)
     log_lines.configure(settings.log_level, SERVICE, query.name)
     with ExitStack() as stack, stop_on_signals() as stop:
@@ -91,8 +81,8 @@ def limits_of(settings: Settings) -> ScalingLimits:
 class ControlledQuery:
     """A query, the cluster that runs its workers, and how many of them may run.
 
-    needs: the services besides the workers that results wait for
-    given: the query that the release was given; None where nobody asks whether it is the one that is served
+    needs: the services other than workers for which results wait
+    given: the query that the release was given; None if it needn't be compared with the served one
     """
 
     cluster: Cluster
@@ -100,12 +90,12 @@ class ControlledQuery:
     settings: Settings
     limits: ScalingLimits
     needs: Sequence[str] = ()
-    given: Given | None = None
+    given: QueryToServe | None = None
 
     def following(self, found: Generations, reporter: Reporter) -> ControlledQuery | None:
-        """The query as the topic of generations has it, which may be another than the given one (rule P12).
+        """The query according to the topic of generations, which may differ from the given one (rule P12).
 
-        None where its name is another's.
+        None if another owns its name.
         """
         settings, followed = self.settings, replace(self, topics=replace(self.topics, generation=found.current_number))
         if not is_owners(found, settings.owner, ""):
@@ -121,9 +111,9 @@ class ControlledQuery:
 
 
 def supervise(controlled: ControlledQuery, world: Surroundings, stop: threading.Event) -> None:
-    """One life after another until asked to stop; whatever isn't Retryable ends it.
+    """Run one life after another until `stop` is set; any error that isn't Retryable ends this.
 
-    What the store knows belongs to the generation that answers (rule P12), so each generation has a life of its own.
+    The store's content belongs to the current generation (rule P12), so each generation has its own life.
     """
     conditions = Conditions(controlled.cluster, world)
     try:
@@ -138,7 +128,9 @@ def _lives(controlled: ControlledQuery, world: Surroundings, conditions: Conditi
     while not stop.is_set():
         try:
             configs = controlled.settings.topic_configs
-            world.log.create_topics({controlled.topics.name(Topic.GENERATIONS): 1}, configs.of(TopicKind.INTERNAL))
+            world.log.create_topics(
+                {controlled.topics.name(Topic.GENERATIONS): 1}, configs.for_kind(TopicKind.INTERNAL)
+            )
             generations = GenerationsTopic(world.log, controlled.topics.query)
             followed = controlled.following(generations.read(), world.reporter)
             if followed is None:
@@ -185,14 +177,13 @@ def _live(
 
 def _cluster(settings: Settings) -> Cluster:
     try:
-        room = importlib.import_module("spojoin.roles.controller.kubernetes_cluster")
+        from spojoin.roles.controller.kubernetes_cluster import connect  # noqa: PLC0415  (only this service needs it)
     except ImportError as error:
         raise ConfigurationError(
             f"the controller needs a package ({error}): pip install 'spojoin[kubernetes]'"
         ) from error
-    connected = room.connect(settings.namespace, settings.statefulset, settings.workers_packed(), settings.scale_once)
-    return cast("Cluster", connected)
+    return connect(settings.namespace, settings.statefulset, settings.workers_packed(), settings.scale_once)
 
 
 if __name__ == "__main__":
-    leave(main(Role.CONTROLLER))
+    leave(main(Role.CONTROLLER, lambda: serve(load_settings())))

@@ -1,4 +1,4 @@
-"""The controller's turns: look, decide, act (rule P11)."""
+"""The controller's turns: observe, decide, act (rule P11)."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from spojoin.roles.controller.policy import (
     Step,
     decide,
 )
-from spojoin.runtime.loop import Surroundings
-from spojoin.telemetry.absences import Absences, marks_of
+from spojoin.runtime.loop_spec import Surroundings
+from spojoin.telemetry.expected_services import Absences, marks_of
 
-#: What the metric of steps calls each kind.
+#: The name of each kind of step in the metric of steps.
 STEP_KINDS: dict[type[Step], str] = {RequestWorkers: "ask", Scale: "scale", ReplacePod: "replace", Event: "event"}
 
 _log = structlog.get_logger(__name__)
 
 
 class Controller:
-    """Follows one query's workers; `workers` is the count that routers begin with.
+    """Follows one query's workers; `workers`: the initial worker count of routers.
 
-    `needs` are the other services that results wait for: one that is away for long is an event.
+    needs: the other services for which results wait; a long absence of one is an event
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Controller:
         self._state = ControllerMemory()
 
     def turn(self) -> None:
-        """Do what is due now; what fails is decided anew in the next turn."""
+        """Perform the steps that are due; a failed step is decided again in the next turn."""
         self._publish()
         statuses = self._world.shared.statuses()
         seen = self._look(statuses)
@@ -87,7 +87,7 @@ class Controller:
         )
 
     def _note_absences(self, statuses: Mapping[str, Mapping[str, str]], workers: int) -> None:
-        """A store without any status does not answer or has just come back, as this service reports too."""
+        """Note services that are away; a store without any status, even this service's, doesn't answer or is new."""
         now_ms = self._world.clock.monotonic_ms()
         if not statuses:
             self._absences.excuse(now_ms)
@@ -98,11 +98,11 @@ class Controller:
             self._report(Event(reason, change.sentence, is_warning=not change.is_back))
 
     def _expected(self, workers: int) -> Sequence[str]:
-        """The services that results wait for."""
+        """The services for which results wait."""
         return (*self._needs, *names(Role.POJOIN, workers)[self._limits.inside :])
 
     def _replace_held(self, heard: Collection[str], workers: int) -> None:
-        """A pod that a lost node holds makes way for another."""
+        """Replace pods that a lost node holds."""
         clock = self._world.clock
         if self._lost.is_due(self._expected(workers), heard, clock.monotonic_ms()):
             for pod in self._cluster.leaving():
@@ -123,7 +123,7 @@ class Controller:
         metrics.scale_requested.set(workers)
 
     def _publish(self) -> None:
-        """Before the store is read: then one without any status doesn't answer."""
+        """Report before the store is read, so that a store without any status doesn't answer."""
         if self._world.reporter.is_due():
             self._world.reporter.publish({}, self._world.shared.result_position() or START)
 

@@ -1,4 +1,4 @@
-"""What the controller asks of the cluster that runs the workers."""
+"""The controller's interface to the cluster that runs the workers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from spojoin.errors import Retryable
 
 
 class ClusterUnavailable(Retryable):
-    """The cluster does not answer, or refuses; the message says what to allow or to set."""
+    """The cluster doesn't answer, or refuses; the message says what to allow or to set."""
 
 
 class ReplicaCounts(NamedTuple):
-    """How many workers are requested, and how many are ready, those inside a process of several roles included."""
+    """How many workers are requested, and how many are ready, including those in a process of several roles."""
 
     replicas: int
     ready: int
 
 
 class Event(NamedTuple):
-    """Something that people should know: a reason in one word, and a sentence."""
+    """An event that people should know about: a reason in one word, and a sentence."""
 
     reason: str
     message: str
@@ -28,7 +28,7 @@ class Event(NamedTuple):
 
 
 class StatusCondition(NamedTuple):
-    """Something that is so, isn't so, or of which nobody knows (None): why in one word, and a sentence."""
+    """A condition that is true, false or unknown (None), with the reason in one word, and a sentence."""
 
     kind: str
     is_true: bool | None
@@ -39,8 +39,8 @@ class StatusCondition(NamedTuple):
 class LeavingPod(NamedTuple):
     """A numbered pod that is being deleted, and the service in it.
 
-    due_ms: when its time to end is over, ms since 1970
-    is_evicted: whether it has to leave because of a taint of its node, as Kubernetes puts on a lost one
+    due_ms: when its grace period is over, ms since 1970
+    is_evicted: whether a taint of its node evicts it, such as Kubernetes puts on a lost node
     """
 
     name: str
@@ -54,7 +54,7 @@ class Cluster(Protocol):
     """Where the workers run. Every operation has a timeout and raises ClusterUnavailable."""
 
     def workers(self) -> ReplicaCounts:
-        """The replicas requested, and those ready."""
+        """The requested replicas, and the ready ones."""
         ...
 
     def scale(self, replicas: int) -> None:
@@ -62,7 +62,7 @@ class Cluster(Protocol):
         ...
 
     def leaving(self) -> list[LeavingPod]:
-        """The pods of workers that are being deleted; none where the cluster does not say."""
+        """The pods of workers that are being deleted; empty if the cluster doesn't say."""
         ...
 
     def replace(self, pod: LeavingPod) -> None:
@@ -70,7 +70,7 @@ class Cluster(Protocol):
         ...
 
     def report(self, event: Event) -> None:
-        """Record an event at the workers' StatefulSet."""
+        """Record an event for the workers' StatefulSet."""
         ...
 
     def tell(self, conditions: Sequence[StatusCondition]) -> None:

@@ -1,6 +1,6 @@
-"""Whether the query is well, as conditions that `kubectl wait`, Argo CD and Flux read: Accepted and Running.
+"""The query's health as conditions that `kubectl wait`, Argo CD and Flux read: Accepted and Running.
 
-Accepted: the query that the release was given is the one that is served. Running: a query is answered, be it that one.
+Accepted: the query that the release was given is the served one. Running: a query is answered, which may be another.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import NamedTuple
 import structlog
 
 from spojoin.roles.controller.cluster import Cluster, ClusterUnavailable, StatusCondition
-from spojoin.runtime.loop import Surroundings
+from spojoin.runtime.loop_spec import Surroundings
 from spojoin.telemetry.status import refusal_of, statuses_of, without_credentials
 from spojoin.telemetry.wellness import REFUSED, Wellness, accepted_of, running_of
 
 ACCEPTED, RUNNING = "Accepted", "Running"
-#: How far results lag changes every second: a message alone is told this often.
+#: How often to report a change of the message alone, since the lag of results changes every second.
 TELL_MS = 30_000
-#: A condition that was so isn't any more after this many looks, as a probe must fail three times.
+#: A true condition becomes false after this many failed looks, as a probe must fail three times.
 LOOKS = 3
 
 _log = structlog.get_logger(__name__)
@@ -29,7 +29,7 @@ class _Kept(NamedTuple):
 
 
 class Conditions:
-    """Tells the cluster what is so, where that has changed; what the cluster doesn't take is told again later."""
+    """Reports changed conditions to the cluster, and repeats a report later if the cluster doesn't take it."""
 
     def __init__(self, cluster: Cluster, world: Surroundings) -> None:
         self._cluster = cluster
@@ -39,15 +39,15 @@ class Conditions:
         self._wait_until_ms = 0.0
 
     def look(self) -> None:
-        """Tell what services report."""
+        """Report the conditions that follow from the services' reports."""
         self._tell(self._found())
 
     def refuse(self, refusal: str) -> None:
-        """Tell that no query of this release is served."""
+        """Report that no query of this release is served."""
         self._tell(refused(refusal))
 
     def end(self) -> None:
-        """Tell that nobody looks any more."""
+        """Report that the conditions are no longer observed."""
         if self._told:
             said = "the controller has ended: nobody looks at the query"
             self._send([StatusCondition(kind, None, "ControllerEnded", said) for kind in self._told])
@@ -55,7 +55,7 @@ class Conditions:
     def _found(self) -> tuple[StatusCondition, ...]:
         wall_ms, entries = self._world.clock.wall_ms(), self._world.shared.reports()
         status = next(iter(statuses_of(entries, wall_ms)), None)
-        # The router of before may still speak: then the controller, which judges the query too, knows better.
+        # If the previous router still speaks, the controller's own check of the query is newer.
         refusal = (refusal_of(status.services) if status else "") or self._world.health.refusal
         accepted = _condition(ACCEPTED, accepted_of(without_credentials(refusal)))
         if status is None:
@@ -93,14 +93,14 @@ class Conditions:
 
 
 def refused(refusal: str) -> tuple[StatusCondition, ...]:
-    """The conditions of a release that serves no query, because of what it was given."""
+    """The conditions of a release that serves no query, because its query was refused."""
     said = without_credentials(refusal)
     running = f"no service of this release serves a query: {said}"
     return StatusCondition(ACCEPTED, False, REFUSED, said), StatusCondition(RUNNING, False, REFUSED, running)
 
 
 def refused_at_start(cluster: Cluster, error: Exception) -> None:
-    """Tell why the controller ends before it has looked at anything."""
+    """Report why the controller ends before its first look."""
     try:
         cluster.tell(refused(str(error)))
     except ClusterUnavailable as away:

@@ -1,4 +1,4 @@
-"""The topic of requested worker counts: the newest is read, newer ones are written, the last two are kept."""
+"""The topic of requested worker counts: reads the newest, writes newer ones, and keeps the last two."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from spojoin.wire.records import WorkerCount
 
 RECORDS_MAX = 100
 POLL_S = 0.1
-#: until the topic has been read to its end
+#: how long reading the topic to its end may take
 TIMEOUT_S = 30.0
 
 
 class ControlTopic:
     """Reads and writes one query's worker counts. Raises LogUnavailable, AmbiguousAppend; WireError for other records.
 
-    Where two controllers write the same version, every reader takes the first; the second controller learns of it as
-    it reads on.
+    If two controllers write the same version, every reader takes the first; the second controller notices this when it
+    reads on.
     """
 
     def __init__(self, log: Log[bytes], source: LogPartition, clock: Clock) -> None:
@@ -33,7 +33,7 @@ class ControlTopic:
         self._reader.open(source, log.bounds(source).earliest)
 
     def refresh(self) -> WorkerCount | None:
-        """Read to the end; the newest worker count, if one was ever requested."""
+        """Read to the end; return the newest worker count, if one was ever requested."""
         end = self._log.end(self._source)
         deadline_ms = self._clock.monotonic_ms() + 1000 * TIMEOUT_S
         while self._reader.position(self._source) < end:
@@ -50,7 +50,7 @@ class ControlTopic:
         self._writer.flush(TIMEOUT_S)
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the readers and writers of the log."""
         self._writer.close()
         self._reader.close()
 
@@ -64,5 +64,5 @@ class ControlTopic:
         if self.newest is None or count.version > self.newest.version:
             self.newest = count
             self._offsets.append(record.offset)
-            # One more than the newest is kept, so that a router one record behind is not cut off.
+            # Keep one more than the newest, so that a router that is one record behind isn't cut off.
             self._log.trim(self._source, self._offsets[0])

@@ -1,7 +1,7 @@
 """The cluster port over Kubernetes.
 
-What it needs: get StatefulSets, patch their scale, replace pods, create events; to set a number once, its note of it;
-get and patch the status of the controller's own Deployment.
+It needs the rights to get StatefulSets, patch their scale, replace pods, and create events; to set a number once, also
+for its ConfigMap; and to get and patch the status of the controller's own Deployment.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from urllib3.exceptions import HTTPError
 from spojoin.errors import ConfigurationError
 from spojoin.roles.controller.cluster import ClusterUnavailable, Event, LeavingPod, ReplicaCounts, StatusCondition
 
-#: Where a pod finds the namespace that it runs in.
+#: The file in a pod that contains its namespace.
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 TIMEOUT_S = 10.0
 COMPONENT = "spojoin-controller"
-#: What Kubernetes calls a condition that is so, isn't so, or of which nobody knows.
+#: Kubernetes' names for conditions that are true, false or unknown.
 STATUSES = {True: "True", False: "False", None: "Unknown"}
-#: The key of the ConfigMap, named as the StatefulSet, that says which number was set once, and of which StatefulSet.
+#: The key, in the ConfigMap named as the StatefulSet, of the number that was set once, and for which StatefulSet.
 ONCE = "set-once"
-#: Where the first instance of a StatefulSet's pod is followed by a second one, its name says so.
+#: The suffix of the name of the StatefulSet with second instances.
 STANDBY = "-b"
-#: The label and its values by which the pods of workers are found.
+#: The label and its values that select the workers' pods.
 NUMBERED = "app.kubernetes.io/component in (pojoin, pojoin-b)"
 #: Why Kubernetes deletes a pod whose node has a taint that the pod doesn't tolerate, or not for longer.
 TAINTED = "DeletionByTaintManager"
@@ -41,14 +41,14 @@ _log = structlog.get_logger(__name__)
 
 
 class NoSuchObject(ClusterUnavailable):
-    """What was asked for is not there, or is another object of that name."""
+    """The object doesn't exist, or is another object with the same name."""
 
 
 class KubernetesCluster:
-    """The workers' StatefulSets in one namespace: people and autoscalers set the first, and standbys follow it.
+    """The workers' StatefulSets in one namespace: people and autoscalers scale the first one, and standbys follow it.
 
-    inside: workers that no StatefulSet has, because they share a process with other roles
-    once: the number of workers to set once; whoever sets another one later keeps it
+    inside: how many workers are in no StatefulSet, because they share a process with other roles
+    once: the number of workers to set once; a number that people or autoscalers set later stays
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class KubernetesCluster:
         self._told: dict[str, str] | None = None
 
     def workers(self) -> ReplicaCounts:
-        """Workers requested, and those of which an instance is ready. Standbys that are fewer or more are corrected."""
+        """The requested workers, and those with a ready instance; corrects the number of standbys if it differs."""
         first = self._first()
         ready = first.ready
         for standby in self._standbys:
@@ -81,14 +81,14 @@ class KubernetesCluster:
         return ReplicaCounts(self._inside + first.replicas, self._inside + ready)
 
     def _first(self) -> ReplicaCounts:
-        """Of the StatefulSet that people and autoscalers set. The number that is set once is set before it is read."""
+        """The replicas of the first StatefulSet; the number to set once is set before they are read."""
         found = self._find(self._name)
         if found is not None and found.metadata is not None and self._set_once(found.metadata.uid or ""):
             found = self._find(self._name)
         return _counted(found)
 
     def _set_once(self, uid: str) -> bool:
-        """Whether this number was set now, because this StatefulSet, which may be a new one, hadn't got it yet."""
+        """Set the number for this StatefulSet, which may be new, if not done yet; return whether it was set now."""
         mark = f"{self._once} of {uid}"
         if self._once is None or mark == self._noted:
             return False
@@ -113,7 +113,7 @@ class KubernetesCluster:
         return _counted(self._find(name))
 
     def _find(self, name: str) -> client.V1StatefulSet | None:
-        """A StatefulSet; None where all workers are inside."""
+        """A StatefulSet; None if all workers are inside."""
         try:
             return self._attempt("get", "statefulsets", lambda: self._read(name))
         except NoSuchObject:
@@ -125,7 +125,7 @@ class KubernetesCluster:
         return self._apps.read_namespaced_stateful_set(name, self._namespace, _request_timeout=TIMEOUT_S)
 
     def scale(self, replicas: int) -> None:
-        """Set the scale, as `kubectl scale` does, to the workers that are not inside."""
+        """Set the scale, as `kubectl scale` does, to the number of workers that aren't inside."""
         for name in (self._name, *self._standbys):
             self._set(name, max(0, replicas - self._inside))
 
@@ -140,7 +140,7 @@ class KubernetesCluster:
         )
 
     def leaving(self) -> list[LeavingPod]:
-        """Pods of workers with a time to end. What can't be listed is logged and holds nothing up."""
+        """Pods of workers that are being deleted. A failure to list them is logged and delays nothing."""
         try:
             found = self._attempt(
                 "list",
@@ -155,7 +155,7 @@ class KubernetesCluster:
         return list(_leaving(found.items, self._release))
 
     def replace(self, pod: LeavingPod) -> None:
-        """Delete the pod at once, whatever its node says; one that is gone by now is left alone."""
+        """Delete the pod at once, without its node's confirmation; a pod that is already gone is ignored."""
         once = client.V1Preconditions(uid=pod.uid)
         options = client.V1DeleteOptions(grace_period_seconds=0, preconditions=once)
         try:
@@ -167,7 +167,7 @@ class KubernetesCluster:
         self._core.delete_namespaced_pod(pod, self._namespace, body=options, _request_timeout=TIMEOUT_S)
 
     def report(self, event: Event) -> None:
-        """Create an event. One that can't be created is logged and holds nothing up."""
+        """Create an event. A failure is logged and delays nothing."""
         try:
             self._attempt("create", "events", lambda: self._create(event))
         except ClusterUnavailable as error:
@@ -194,7 +194,7 @@ class KubernetesCluster:
         self._core.create_namespaced_event(self._namespace, body, _request_timeout=TIMEOUT_S)
 
     def tell(self, conditions: Sequence[StatusCondition]) -> None:
-        """Patch the status of the controller's Deployment; its own controller keeps conditions that it doesn't know."""
+        """Patch the status of the controller's Deployment; Kubernetes keeps conditions that it doesn't know."""
         told = self._told if self._told is not None else self._attempt("get", "deployments/status", self._read_told)
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         body = {"status": {"conditions": [_condition(each, told.get(each.kind), now) for each in conditions]}}
@@ -209,7 +209,7 @@ class KubernetesCluster:
         return f"{self._release}-controller", self._namespace
 
     def _read_told(self) -> dict[str, str]:
-        """The conditions that an earlier controller told."""
+        """The conditions that an earlier controller reported."""
         found = self._apps.read_namespaced_deployment_status(*self._own(), _request_timeout=TIMEOUT_S)
         conditions = (found.status.conditions if found.status else None) or ()
         return {each.type or "": each.status or "" for each in conditions}
@@ -226,7 +226,7 @@ class KubernetesCluster:
 
 
 def _condition(found: StatusCondition, status: str | None, now: str) -> dict[str, str]:
-    """As Kubernetes holds it; `status` is the one that was told last."""
+    """A condition in Kubernetes' form; status: the one that was reported last."""
     told = {
         "type": found.kind,
         "status": STATUSES[found.is_true],
@@ -246,7 +246,7 @@ def _counted(found: client.V1StatefulSet | None) -> ReplicaCounts:
 
 
 def _leaving(pods: Sequence[client.V1Pod], release: str) -> Iterator[LeavingPod]:
-    """Those of one release; its name is in front of the pods'."""
+    """The leaving pods of one release, whose name is the prefix of the pods' names."""
     pattern = re.compile(rf"{re.escape(release)}-(pojoin)({STANDBY})?-([0-9]+)")
     for pod in pods:
         about = pod.metadata or client.V1ObjectMeta()
@@ -268,9 +268,9 @@ def _leaving(pods: Sequence[client.V1Pod], release: str) -> Iterator[LeavingPod]
 def connect(
     namespace: str | None, statefulset: str | None, inside: int = 0, once: int | None = None
 ) -> KubernetesCluster:
-    """The cluster that this pod runs in, or the current context of the user's kubeconfig.
+    """The cluster in which this pod runs, or the current context of the user's kubeconfig.
 
-    statefulset: the workers' StatefulSet; with a comma, and that of their standbys
+    statefulset: the workers' StatefulSet, or with a comma, also the standbys'
     inside, once: as in KubernetesCluster
 
     Raises ConfigurationError.

@@ -1,4 +1,4 @@
-"""How busy the workers are, from what they report to the store every second."""
+"""How busy the workers are, according to their reports to the store every second."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from spojoin.protocol.packing import roles_of
 from spojoin.protocol.topology import Role
 from spojoin.roles.controller.policy import WorkerLoad
 
-#: processor time is averaged over this span, so that one busy second does not count
+#: CPU time is averaged over this span, so that one busy second doesn't count
 SPAN_MS = 10_000
-#: the least span: a shorter one means nothing
+#: the least span; a shorter one is meaningless
 SPAN_MS_MIN = 2_000
 #: an older report does not count
 AGE_MS_MAX = 5_000
@@ -20,21 +20,21 @@ _PREFIX = "pojoin-"
 
 
 class CpuSample(NamedTuple):
-    """A worker's processor time since its process began, and when it reported it."""
+    """A worker's CPU time since its process began, and the time of the report."""
 
     wall_ms: int
     cpu_s: float
 
 
 class LoadMeter:
-    """Turns workers' status entries into loads; the first `inside` workers have that of the process that they share."""
+    """Turns workers' status entries into loads; the first `inside` workers have the load of their shared process."""
 
     def __init__(self, inside: int = 0) -> None:
         self._inside = inside
         self._samples: dict[tuple[int, str], deque[CpuSample]] = {}
 
     def read(self, statuses: Mapping[str, Mapping[str, str]], wall_ms: int) -> dict[int, WorkerLoad]:
-        """Loads by worker number, of the workers whose processor time has been known for long enough.
+        """Loads by worker number, of the workers whose CPU time has been known for long enough.
 
         statuses: fields by service name; wall_ms: the current time
         """
@@ -74,7 +74,7 @@ def _workers(name: str, inside: int) -> Sequence[int]:
 
 
 def _key(worker: int, fields: Mapping[str, str]) -> tuple[int, str]:
-    """A worker's number and its process: processor time begins anew with a process."""
+    """A worker's number and its process, since CPU time restarts with the process."""
     return worker, f"{fields.get('host')} {fields.get('pid')} {fields.get('started_ms')}"
 
 

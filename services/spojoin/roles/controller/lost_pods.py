@@ -1,7 +1,7 @@
-"""Pods with a number that a lost node holds: Kubernetes starts no second one of a name while the first may still run.
+"""Numbered pods that a lost node holds: Kubernetes starts no second pod of a name while the first may still run.
 
-Here it may: whatever two instances of a worker say is the same, and counts once (rule P11). So a pod that
-is being deleted is replaced as soon as nobody will end it.
+Here both may run: two instances of a worker emit the same records, which count once (rule P11). So a pod that is being
+deleted is replaced as soon as its node won't end it.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from collections.abc import Collection, Iterable
 
 from spojoin.roles.controller.cluster import LeavingPod
 
-#: Clocks of the controller and of Kubernetes may differ, and a node may be slow to report the end of a pod.
+#: The controller's and Kubernetes' clocks may differ, and a node may be slow to report the end of a pod.
 MARGIN_MS = 5_000
 #: How often to look while every service reports.
 LOOK_MS = 10_000
 
 
 class LostPods:
-    """Says when to look for pods that are being deleted, and which of them to replace."""
+    """Decides when to look for pods that are being deleted, and which of them to replace."""
 
     def __init__(self) -> None:
         self._look_at_ms = 0.0
 
     def is_due(self, expected: Iterable[str], heard: Collection[str], now_ms: float) -> bool:
-        """Whether to look: now where the store misses one of the `expected` services, else every few seconds.
+        """Whether to look: at once if one of the `expected` services hasn't reported, otherwise every few seconds.
 
-        heard: the services that have reported lately; none where the store does not answer
+        heard: the services that have reported lately; empty if the store doesn't answer
         """
         is_missed = bool(heard) and any(service not in heard for service in expected)
         if not is_missed and now_ms < self._look_at_ms:
@@ -35,10 +35,10 @@ class LostPods:
 
 
 def is_held(pod: LeavingPod, heard: Collection[str], wall_ms: int) -> bool:
-    """Whether nobody will end this pod.
+    """Whether the pod's node won't end it.
 
-    Its time to end is over; or its node's taint drives it out while its service is silent, which is what a lost node
-    looks like from here. Without the store only the time counts.
+    This is so if its grace period is over; or if its node's taint evicts it while its service is silent, which is how a
+    lost node appears here. Without the store only the time counts.
     """
     if wall_ms > pod.due_ms + MARGIN_MS:
         return True

@@ -1,9 +1,9 @@
-"""What to do next, as a pure function of what is observed and what was done before (rule P11).
+"""What to do next, as a pure function of observations and earlier steps (rule P11).
 
 The log's worker count follows the number of pods (`replicas`): it grows when all of them are ready, and shrinks at
-once, since workers beyond it may be gone already. With autoscaling the controller adds a worker when one has been busy
-for a while, and removes one when the others could do the work with ease: first the worker count is lowered, then the
-worker goes, once no frame waits for it any more.
+once, since workers beyond it may be gone already. With autoscaling the controller adds a worker if one has been busy
+for a while, and removes one if the others could easily do the work: it first lowers the worker count, and removes the
+worker once no frame waits for it any more.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import dataclass, field, replace
 
 from spojoin.roles.controller.cluster import Event, LeavingPod
 
-#: A worker that has just started reports nothing for some seconds.
+#: How long a load may be unknown: a worker that has just started reports nothing for some seconds.
 UNKNOWN_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingLimits:
-    """The bounds of scaling, and its patience.
+    """The limits of scaling, and its delays.
 
-    cpu_high, cpu_low: cores that a worker uses; lag_high: records of its inputs that it has not read yet
-    inside: the first workers, which share a process with other roles and can't go
-    up_after_s, down_after_s: how long it must be busy, or idle, without a break
+    cpu_high, cpu_low: cores that a worker uses; lag_high: records of its inputs that it hasn't read yet
+    inside: how many of the first workers share a process with other roles and can't leave
+    up_after_s, down_after_s: how long it must be busy, or idle, without interruption
     wait_s_max: how long workers may take to start, and frames to be answered before workers go
     """
 
@@ -42,7 +42,7 @@ class ScalingLimits:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoad:
-    """A worker's load: cores used lately, and records that it has not read yet."""
+    """A worker's load: recently used cores, and records that it hasn't read yet."""
 
     cpu: float
     lag: int
@@ -50,11 +50,11 @@ class WorkerLoad:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What the controller sees in one turn.
+    """What the controller observes in one turn.
 
-    workers: the newest worker count of the control topic; without a record (not is_requested) the setting's
-    is_answered: whether a frame has that count and all before it are answered; None where that is not known
-    loads: of workers, by number
+    workers: the newest worker count of the control topic; without a record (not is_requested), the setting
+    is_answered: whether a frame has that count and all earlier frames are answered; None if unknown
+    loads: loads by worker number
     """
 
     now_s: float
@@ -81,9 +81,9 @@ class Observation:
 class ControllerMemory:
     """What the controller remembers from turn to turn.
 
-    replicas: as last seen or set, so that a different number is somebody else's
-    leaving_since_s: since when replicas are due to follow a lower worker count
-    growing_since_s, busy_since_s, idle_since_s, unknown_since_s: since when, without a break
+    replicas: as last seen or set, so that a different number must come from another
+    leaving_since_s: since when replicas should follow a lower worker count
+    growing_since_s, busy_since_s, idle_since_s, unknown_since_s: since when, without interruption
     reported: the last event about a lasting condition, so that it is reported once
     """
 
@@ -112,7 +112,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class ReplacePod:
-    """Delete a pod that nobody else will end."""
+    """Delete a pod that its node won't end."""
 
     pod: LeavingPod
 
@@ -124,10 +124,10 @@ Decision = tuple[ControllerMemory, list[Step]]
 def decide(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
     """The state to remember if all steps succeed, and the steps, in order."""
     if not seen.is_requested:
-        # From now on a router's setting, which may change, no longer counts.
+        # From now on the router's setting, which may change, no longer counts.
         return state, [RequestWorkers(seen.workers)]
     if state.replicas is not None and seen.replicas != state.replicas:
-        state = ControllerMemory()  # somebody else's request, or our own fulfilled: everything counts from now on
+        state = ControllerMemory()  # another's request, or our own is fulfilled: all durations restart
     state = replace(state, replicas=seen.replicas)
     if state.leaving_since_s is not None:
         return _leave(seen, state, limits)
@@ -225,7 +225,7 @@ def _idle(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> 
 
 
 def _fewer_would_do(seen: Observation, limits: ScalingLimits) -> bool:
-    """Whether the others would still be far from busy if they shared one worker's work."""
+    """Whether the other workers would still be far from busy with one worker's work added."""
     fewer = seen.replicas - 1
     if fewer < max(limits.scale_min, limits.inside):
         return False
@@ -237,13 +237,13 @@ def _scale_up(seen: Observation, replicas: int, why: str) -> Decision:
 
 
 def _begin_leaving(seen: Observation, workers: int, why: str) -> Decision:
-    """The lower worker count first: the worker that goes still answers the frames that wait for it."""
+    """First lower the worker count: the leaving worker still answers the frames that wait for it."""
     state = replace(_settled(seen), leaving_since_s=seen.now_s)
     return state, [RequestWorkers(workers), _event("LayoutShrunk", seen.workers, workers, why)]
 
 
 def _leave(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
-    """Lasts until our own number of replicas is observed, or somebody else's."""
+    """Lower the replicas, until this number, or another's, is observed."""
     waited_s = seen.now_s - (state.leaving_since_s or 0.0)
     if seen.is_answered:
         why = "no frame waits for those that go"

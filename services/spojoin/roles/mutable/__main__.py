@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from spojoin.protocol.joiners import joiner_count, predicates_of
+from spojoin.protocol.services import joiner_count, predicates_of
 from spojoin.protocol.topology import Role
-from spojoin.roles.mutable.joiner import Joiner
+from spojoin.roles.mutable.machine import Joiner
 from spojoin.runtime.generations import Serving
-from spojoin.runtime.service import leave, main
-from spojoin.runtime.settings import Settings
+from spojoin.runtime.process import leave, main
+from spojoin.runtime.service import run
+from spojoin.runtime.settings import Settings, load_settings
 from spojoin.runtime.wiring import Wiring, numbered
 
 
 def wire(serving: Serving, settings: Settings) -> Wiring:
-    """How the runtime makes the joiner that the settings name."""
+    """How the runtime makes the joiner with the number in the settings."""
     query = serving.query
     joiners = joiner_count(len(query.predicates), settings.joiners)
     joiner = numbered(settings, "joiner", joiners)
@@ -21,4 +22,4 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
 
 
 if __name__ == "__main__":
-    leave(main(Role.MUTABLE))
+    leave(main(Role.MUTABLE, lambda: run({Role.MUTABLE: wire}, load_settings())))

@@ -1,18 +1,19 @@
 """One predicate in a mutable joiner (the SPO-Join paper, section 4.1, with rank intervals for its bit arrays).
 
-Of every tuple it keeps the codes that its predicate compares. For a frame it ships, per direction, the rank of each
-stored tuple and each probe's interval of ranks: 2 (n + 2 m) bytes where a bit array takes m n / 8.
+It keeps the codes of every tuple that its predicate compares. For each direction of a frame, it sends the rank of each
+stored tuple and each probe's interval of ranks: 2 (n + 2 m) bytes, while a bit array would take m n / 8.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from spojoin.arrays import I64
 from spojoin.kernels.bounds import BEGINS, BELOW, ENDS, UPTO, bounds
 from spojoin.kernels.intervals16 import found_intervals
 from spojoin.kernels.permutation import sort_column
@@ -22,32 +23,21 @@ from spojoin.kernels.sorted_tail import SortedTail, empty_tail
 from spojoin.kernels.tail import Tail
 from spojoin.model import Direction, Op, Query, RolePredicate
 from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.frame_evaluation import sorted_column, sought_column
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
-from spojoin.protocol.sorting import sorted_column, sought_column
 from spojoin.protocol.topology import Topic
-from spojoin.wire.keys import concat_keys
-from spojoin.wire.records import (
-    I64,
-    NO_OWN,
-    Barrier,
-    DirectionRanks,
-    Frame,
-    Partial,
-    Record,
-    Run,
-    SortedColumn,
-    StreamSlice,
-)
+from spojoin.wire.columns import concat_keys
+from spojoin.wire.records import NO_OWN, Barrier, DirectionRanks, Frame, Partial, Record, Run, SortedColumn, StreamSlice
 
-#: The machine of this predicate ships seqs, times and keys with its runs.
+#: The machine of this predicate sends seqs, times and keys with its runs.
 CARRIER = 0
 
-#: Where a predicate's interval begins with the first stored code, or ends with the last.
+#: In place of a side: the predicate's interval begins with the first stored code, or ends with the last.
 _NO_SIDE = -1
 
 
 class MutableMachine(Machine):
-    """Evaluates predicate number `predicate` over the mutable part and sorts what is sealed."""
+    """Evaluates predicate number `predicate` over the mutable part and sorts sealed batches."""
 
     def __init__(self, query: Query, predicate: int, result_position: ResultPosition) -> None:
         self._query = query
@@ -63,15 +53,15 @@ class MutableMachine(Machine):
         if not isinstance(record, Frame | Barrier) or not self._reader.accept(record) or isinstance(record, Barrier):
             return
         for store, piece in zip(self._stores, record.slices, strict=True):
-            store.append(record, piece)
+            store.store_tuples(record, piece)
         if record.frame_id >= self._result_position.frame_id and record.is_answered:
-            yield Emit(Topic.PARTIALS, self._predicate, self._evaluate(record))
+            yield Emit(Topic.PARTIALS, self._predicate, self._evaluate_frame(record))
         for store, piece in zip(self._stores, record.slices, strict=True):
-            self._unsent.extend(store.runs(piece))
-        yield from self._send(record)
+            self._unsent.extend(store.sealed_runs(piece))
+        yield from self._send_runs(record)
 
-    def _send(self, frame: Frame) -> Iterator[Action]:
-        """Send runs; empty ones of batches that no window reaches where results end, as others may not send theirs."""
+    def _send_runs(self, frame: Frame) -> Iterator[Action]:
+        """Send runs; empty ones for batches that no window reaches where results end: others may not send theirs."""
         if frame.frame_id < self._out_to:
             live = [piece.live_batch for piece in frame.slices]
             self._unsent = deque(
@@ -83,14 +73,15 @@ class MutableMachine(Machine):
                 yield Emit(Topic.RUNS, 0, self._unsent.popleft())
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
-        """Remember which frames no longer need anything. Nothing is trimmed here."""
+        """Remember which frames no longer need anything; this machine trims nothing."""
         self._out_to = max(self._out_to, result_position.frame_id)
         return []
 
-    def _evaluate(self, frame: Frame) -> Partial:
+    def _evaluate_frame(self, frame: Frame) -> Partial:
         ranked = _FrameRanks(frame, self._stores)
         directions = [
-            ranked.of(direction.predicates[self._predicate], direction) for direction in self._query.directions
+            ranked.direction_ranks(direction.predicates[self._predicate], direction)
+            for direction in self._query.directions
         ]
         return Partial(frame.epoch, frame.frame_id, self._predicate, tuple(directions))
 
@@ -100,28 +91,28 @@ class MutableMachine(Machine):
 
 
 class _FrameRanks:
-    """Stored tuples and probes of a frame by rank: each column is searched once, however many directions take it."""
+    """Stored tuples and probes of a frame by rank; each column is searched once, even if several directions use it."""
 
     def __init__(self, frame: Frame, stores: list[StreamStore]) -> None:
         self._frame = frame
         self._stores = stores
-        #: by the stream and slot of probes and of stored tuples
+        #: keys: the stream and slot of the probes, and of the stored tuples
         self._found: dict[tuple[int, int, int, int], tuple[I64, I64]] = {}
 
-    def of(self, predicate: RolePredicate, direction: Direction) -> DirectionRanks:
-        """The ranks of the stored tuples, and the interval of them that each probe's predicate admits."""
+    def direction_ranks(self, predicate: RolePredicate, direction: Direction) -> DirectionRanks:
+        """The ranks of the stored tuples, and the interval of ranks that each probe's predicate admits."""
         piece = self._frame.slices[direction.target]
         stored = self._stores[direction.target].sorted_from(piece.handover_index, predicate.target_slot, piece)
         op, n = predicate.op, len(stored.ranks)
-        if op in (Op.BAND_LT, Op.BAND_LE):
-            ends = self._band(predicate, direction, stored)
+        if op.is_band:
+            ends = self._codes_in_band(predicate, direction, stored)
             return DirectionRanks(stored.ranks, *found_intervals(ends, BELOW, UPTO, n, False))
         sides = BEGINS.get(op, _NO_SIDE), ENDS.get(op, _NO_SIDE)
-        found = self._equal(predicate, direction, stored)
+        found = self._equal_codes(predicate, direction, stored)
         return DirectionRanks(stored.ranks, *found_intervals(found, *sides, n, op is Op.NE))
 
-    def _equal(self, predicate: RolePredicate, direction: Direction, stored: SortedTail) -> tuple[I64, I64]:
-        """Where the stored codes that equal each probe's begin and end."""
+    def _equal_codes(self, predicate: RolePredicate, direction: Direction, stored: SortedTail) -> tuple[I64, I64]:
+        """The begin and end of the stored codes that equal each probe's code."""
         key = direction.probe, predicate.probe_slot, direction.target, predicate.target_slot
         found = self._found.get(key)
         if found is None:
@@ -129,8 +120,8 @@ class _FrameRanks:
             self._found[key] = found = stored.found(sought_column(probes, predicate.probe_slot))
         return found
 
-    def _band(self, predicate: RolePredicate, direction: Direction, stored: SortedTail) -> tuple[I64, I64]:
-        """Where the stored codes in each probe's band begin and end."""
+    def _codes_in_band(self, predicate: RolePredicate, direction: Direction, stored: SortedTail) -> tuple[I64, I64]:
+        """The begin and end of the stored codes in each probe's band."""
         probes, slot = self._frame.probes(direction.probe), predicate.probe_slot
         own = sought_column(probes, slot)
         lower, upper = (
@@ -152,7 +143,7 @@ class StreamStore:
         self._seqs = Tail()
         self._times = Tail()
         self._places = Tail()
-        #: of rows that ask
+        #: for rows that ask
         self._lower = Tail()
         self._own = Tail()
         self._asks = query.streams[stream].asks
@@ -166,14 +157,13 @@ class StreamStore:
 
     @property
     def tuples(self) -> int:
-        """Tuples held."""
         return len(next(iter(self._codes.values())))
 
-    def runs(self, piece: StreamSlice) -> Iterator[Run]:
+    def sealed_runs(self, piece: StreamSlice) -> Iterator[Run]:  # P9.5
         """The run of the batch that ends with this slice, if one does.
 
-        Where the log was trimmed, batches that began before it were made long ago, or have expired: an empty run says
-        so, once for those before the first slice, and once for the one that it is in.
+        If the log was trimmed, batches that began before it were made long ago, or have expired. An empty run reports
+        this: once for the batches before the first slice, and once for the batch that contains it.
         """
         if self._newest_before >= 0:
             yield _empty_run(self._stream, self._newest_before, self._predicate)
@@ -185,7 +175,7 @@ class StreamStore:
                 else _empty_run(self._stream, piece.batch_id, self._predicate)
             )
 
-    def append(self, frame: Frame, piece: StreamSlice) -> None:
+    def store_tuples(self, frame: Frame, piece: StreamSlice) -> None:
         """Store a frame's tuples and drop those handed over."""
         if not self._started:
             self._start(piece.first_index, piece.batch_id)
@@ -208,7 +198,7 @@ class StreamStore:
         self._seqs.append(frame.first_seq + piece.positions.astype(np.int64))
         if piece.times_us is not None:
             self._times.append(piece.times_us)
-        if not self._query.window.is_time:
+        if not self._query.window.needs_time:
             self._has_gaps |= piece.passed > 0 or piece.void > 0
             self._places.append(piece.all_places)
         if self._asks:
@@ -236,7 +226,7 @@ class StreamStore:
             begin = max(tail.end, self._codes[slot].first)
             tail = tail if tail.end == begin else empty_tail(begin)
             added = sorted_column(piece, slot)
-            if begin != piece.first_index:  # nobody asked for what came before this slice, or this slice is in the tail
+            if begin != piece.first_index:  # earlier tuples weren't needed so far, or this slice is in the tail
                 added = sort_column(self._codes[slot].view(begin, end))
             self._sorted[slot] = tail = tail.advanced(first, added)
         return tail
@@ -281,7 +271,7 @@ _Piece = TypeVar("_Piece", pa.Array, pa.RecordBatch)
 
 
 def _between(pieces: list[tuple[int, _Piece]], first: int, end: int) -> list[_Piece]:
-    """What pieces, each with the index at which it begins, hold of indexes [first, end)."""
+    """The part of indexes [first, end) in pieces, which come with their first index."""
     return [
         piece.slice(max(first - at, 0), min(end - at, len(piece)) - max(first - at, 0))
         for at, piece in pieces
@@ -294,3 +284,23 @@ def _slots(query: Query, stream: int, predicate: int) -> list[int]:
     if query.is_self:
         return sorted({one.left_slot, one.right_slot})
     return [one.left_slot if stream == 0 else one.right_slot]
+
+
+class Joiner(Machine):
+    """Evaluates some of the query's predicates, each with its own partition of partials and its own runs."""
+
+    def __init__(self, query: Query, predicates: Iterable[int], result_position: ResultPosition) -> None:
+        self._machines = [MutableMachine(query, predicate, result_position) for predicate in predicates]
+
+    def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        """Give a frame of the log to the machine of each predicate."""
+        for machine in self._machines:
+            yield from machine.on_record(topic, partition, offset, record)
+
+    def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
+        """Give every machine the result position."""
+        return [trim for machine in self._machines for trim in machine.on_result_position(result_position)]
+
+    def state_tuples(self) -> int:
+        """Tuples held in memory, once for each predicate."""
+        return sum(machine.state_tuples() for machine in self._machines)

@@ -1,7 +1,7 @@
 """The permutation service's state machine (the SPO-Join paper, section 4.2, Algorithm 2).
 
-Runs meet by (stream, batch id). A batch that is already in the batches topic is never made again, so a restart
-reads that topic beside the runs.
+Runs are collected by (stream, batch id). A batch that is already in the batches topic is never made again, so after a
+restart the machine reads that topic as well as the runs.
 """
 
 from __future__ import annotations
@@ -9,34 +9,35 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
+from spojoin.arrays import U16
 from spojoin.kernels.permutation import permutation
 from spojoin.model import Query
 from spojoin.protocol.machine import BY_REFERENCE, Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.topology import Topic
-from spojoin.wire.records import U16, Batch, Record, Run, SortedColumn
+from spojoin.wire.records import Batch, Record, Run, SortedColumn
 
 BatchKey = tuple[int, int]
 
 
 class PermutationMachine(Machine):
-    """Collects the runs of a batch, computes permutations and ships the batch."""
+    """Collects the runs of a batch, computes permutations and sends the batch."""
 
     def __init__(self, query: Query, result_position: ResultPosition) -> None:
         self._query = query
         self._runs: dict[BatchKey, dict[int, Run]] = {}
-        # Of each stream, the batches that were made and those in their topic. Joiners send runs in order, and an empty
-        # one where the log no longer holds a batch, or no window reaches it: neither it nor an older one is needed. A
-        # later batch says nothing of the older ones, of which the topic may have lost some, unless the topic begins
-        # with it behind what was trimmed: no window reaches those, of which some runs may be left.
+        # By stream, the batches that were made or are in their topic. Joiners send runs in order, and an empty run if
+        # the log no longer holds a batch, or no window reaches it: then neither it nor an older one is needed. A
+        # later batch doesn't imply that older ones were made, since the topic may have lost some. But if the topic
+        # begins with it after a trim, no window reaches the older ones, though some of their runs may remain.
         self._made = [BatchNumbers() for _ in query.streams]
         self._durable = [BatchNumbers() for _ in query.streams]
         self._read: deque[tuple[int, BatchKey]] = deque()
-        #: the streams of which a batch was read from its topic
+        #: the streams with a batch that was read from its topic
         self._begun: set[int] = set()
         self._pairs = [_slot_pairs(query, stream) for stream in range(len(query.streams))]
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
-        """Take a run and ship its batch if it is the last one, or learn that a batch is in its topic."""
+        """Take a run, and send its batch if all runs are here; or note that a batch is in its topic."""
         if isinstance(record, Run) and offset != BY_REFERENCE:
             self._read.append((offset, (record.stream, record.batch_id)))
         if isinstance(record, Batch) or (isinstance(record, Run) and record.is_empty):
@@ -47,7 +48,7 @@ class PermutationMachine(Machine):
             yield from self._take((record.stream, record.batch_id), record)
 
     def _first_known(self, offset: int, batch: Batch) -> int:
-        """The first of the batches of which a batch says that they are made: itself, or all before it, too."""
+        """The first batch that is known to be made when `batch` is read: itself, or 0 if all before it are."""
         if offset == BY_REFERENCE or batch.stream in self._begun:
             return batch.batch_id
         self._begun.add(batch.stream)
@@ -62,11 +63,11 @@ class PermutationMachine(Machine):
             yield Emit(Topic.BATCHES, run.stream, self._batch(runs))
 
     def _note_made(self, stream: int, first: int, end: int) -> None:
-        """Runs of these batches no longer wait."""
+        """Note that batches [first, end) are made, and drop their waiting runs."""
         self._made[stream].add(first, end)
         self._runs = {key: runs for key, runs in self._runs.items() if key[0] != stream or not first <= key[1] < end}
 
-    def _batch(self, runs: dict[int, Run]) -> Batch:
+    def _batch(self, runs: dict[int, Run]) -> Batch:  # P8.2
         carrier = runs[0]
         columns = {column.slot: column for run in runs.values() for column in run.columns}
         if carrier.seqs is None:
@@ -89,7 +90,7 @@ class PermutationMachine(Machine):
         )
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
-        """Runs of batches that are in their topic are no longer needed."""
+        """Trim the runs of batches that are in their topic."""
         end = -1
         while self._read and self._read[0][1][1] in self._durable[self._read[0][1][0]]:
             end = self._read.popleft()[0] + 1
@@ -101,25 +102,24 @@ class PermutationMachine(Machine):
 
 
 class BatchNumbers:
-    """BatchNumbers of batches, kept as ranges: nearly all are in one."""
+    """Numbers of batches, kept as ranges: nearly all are in one range."""
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []
 
     def add(self, first: int, end: int) -> None:
-        """BatchNumbers [first, end)."""
         apart = [each for each in self._ranges if each[1] < first or end < each[0]]
         touching = [each for each in self._ranges if each not in apart]
         whole = min([first, *(each[0] for each in touching)]), max([end, *(each[1] for each in touching)])
         self._ranges = [*apart, whole]
 
     def __contains__(self, number: int) -> bool:
-        """Whether it was added."""
+        """Whether a number was added."""
         return any(first <= number < end for first, end in self._ranges)
 
 
 def _slot_pairs(query: Query, stream: int) -> list[tuple[int, int]]:
-    """Which columns of the stream a two-predicate direction maps onto each other."""
+    """The pairs of the stream's columns for which a direction with two predicates needs permutations."""
     pairs = []
     for direction in query.directions:
         if direction.target == stream and len(direction.predicates) == 2:

@@ -1,8 +1,8 @@
 """A PO-Join worker's state machine (the SPO-Join paper, sections 4.2 and 4.4, Algorithm 4).
 
-Worker w of N owns batch k iff k mod N = w (the paper's division of a sub-interval). A frame is evaluated once every
-batch that it hands over, and that its windows reach, is here: the paper's queue. A batch that is here early waits
-until the log hands it over, so that each pair is evaluated in exactly one place (P7).
+Worker w of N owns batch k iff k mod N = w (the paper's division of a sub-interval). A frame is evaluated once all
+handed-over batches that its windows reach are here: the paper's queue. A batch that arrives early waits until the log
+hands it over, so that each pair is evaluated in exactly one place (P7).
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from spojoin.index.stream_index import AskedIndex, StreamIndex
 from spojoin.index.work import Timer, Work, untimed
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.kernels.ratings import Ratings
-from spojoin.measures.rater import Rater
-from spojoin.measures.weigher import Weigher
+from spojoin.measures.ratings import Rater
+from spojoin.measures.weights import Weigher
 from spojoin.model import Query
 from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.frame_evaluation import Chunks, first_reached, lower_bounds, probe_range, sought_column
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
-from spojoin.protocol.parts import Chunks, first_reached, lower_bounds, probe_range
-from spojoin.protocol.sorting import sought_column
 from spojoin.protocol.topology import Topic
+from spojoin.search_plan import SearchPlan
 from spojoin.wire.records import NO_GROUP, Barrier, Batch, Frame, Matches, Part, Record, StreamSlice
 from spojoin.wire.sums import Sums
 
-#: Frames that may wait for a late batch.
+#: How many frames may wait for a late batch.
 WAITING_MAX = 64
 
 
 class PoJoinMachine(WindowMachine):
     """Evaluates frames against the immutable batches that this worker owns.
 
-    workers: the worker count to start with where it is known; else it is the first frame's
-    timer: seconds that never run backwards, to time the indexes' own work by
+    workers: the initial worker count if it is known; otherwise the first frame's count is taken
+    timer: a monotonic clock in seconds, which times the indexes' own work
     runner: runs the pieces of a search
     """
 
@@ -49,6 +49,7 @@ class PoJoinMachine(WindowMachine):
         runner: TaskRunner = IN_TURN,
     ) -> None:
         self._query = query
+        self._plan = SearchPlan(query)
         self._worker = worker
         self._result_position = result_position
         self._reader = LogFollower()
@@ -56,7 +57,7 @@ class PoJoinMachine(WindowMachine):
         self._workers = workers
         self._compared = 0
         self._work = Work(timer, runner)
-        #: by stream that is searched, the numbers of the directions that search it
+        #: by searched stream, the numbers of the directions that search it
         self._numbers: dict[int, list[int]] = {}
         for number, direction in enumerate(query.directions):
             self._numbers.setdefault(direction.target, []).append(number)
@@ -66,21 +67,21 @@ class PoJoinMachine(WindowMachine):
         return {stream: WorkerBatches(self._query, stream, self._work) for stream in self._numbers}
 
     def wants(self, topic: Topic, partition: int) -> bool:
-        """Frames are taken while few wait; batches once a frame has given the worker count."""
+        """For frames, whether few wait; for batches, whether a frame has given the worker count."""
         return len(self._frames) < WAITING_MAX if topic is Topic.FRAMES else self._workers > 0
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
-        """Take a frame or a batch, and evaluate what can be."""
+        """Take a frame or a batch, and evaluate the frames that are ready."""
         if isinstance(record, Batch):
             if record.batch_id % self._workers == self._worker and record.stream in self._batches:
-                self._batches[record.stream].arrive(record)
+                self._batches[record.stream].accept_batch(record)
         elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
             if self._workers == 0:
                 self._workers = record.workers
             self._frames.append(record)
-        yield from self._evaluate_ready()
+        yield from self._evaluate_ready_frames()
 
-    def _evaluate_ready(self) -> Iterator[Action]:
+    def _evaluate_ready_frames(self) -> Iterator[Action]:
         while self._frames:
             frame = self._frames[0]
             if frame.workers != self._workers and frame.frame_id >= self._result_position.frame_id:
@@ -91,43 +92,43 @@ class PoJoinMachine(WindowMachine):
             if not all(self._has_all(batches, frame.slices[stream]) for stream, batches in self._batches.items()):
                 return
             self._frames.popleft()
-            yield from self._evaluate(frame)
+            yield from self._evaluate_frame(frame)
 
     def _pass_over(self, frame: Frame) -> None:
         for stream, batches in self._batches.items():
-            batches.forget(frame.slices[stream].live_batch, first_reached(frame, stream))
+            batches.forget_unreached(frame.slices[stream].live_batch, first_reached(frame, stream))
 
-    def _change_workers(self, workers: int) -> Iterator[Action]:
+    def _change_workers(self, workers: int) -> Iterator[Action]:  # P11.4
         self._workers = workers
         self._batches = self._no_batches()
-        if self._worker < workers:  # P11: a worker beyond the count holds nothing and reports nothing
+        if self._worker < workers:  # a worker beyond the count holds nothing and answers nothing
             yield Rewind(Topic.BATCHES)
 
-    def _is_due(self, frame: Frame) -> bool:
+    def _is_due(self, frame: Frame) -> bool:  # P9.1
         is_asked = frame.is_answered and frame.frame_id >= self._result_position.frame_id
         return is_asked and self._worker < frame.workers
 
-    def _has_all(self, batches: WorkerBatches, piece: StreamSlice) -> bool:
-        # An expired batch may be gone from its topic, so only those that a window reaches are waited for.
+    def _has_all(self, batches: WorkerBatches, piece: StreamSlice) -> bool:  # P7.2
+        # An expired batch may be gone from its topic, so wait only for batches that a window reaches.
         step = self._workers
         first = piece.live_batch + (self._worker - piece.live_batch) % step
         return batches.has_all(first, piece.handover_batch, step)
 
-    def _evaluate(self, frame: Frame) -> Iterator[Action]:
+    def _evaluate_frame(self, frame: Frame) -> Iterator[Action]:
         for stream, batches in self._batches.items():
             batches.hand_over(frame.slices[stream], first_reached(frame, stream))
-        chunks = Chunks(frame.answers, lists_pairs=self._query.lists_pairs)
-        asked = self._asked(frame)
+        chunks = Chunks(frame.answers, lists_pairs=self._plan.lists_pairs)
+        asked = self._searches(frame)
         if len(asked) == len(self._batches):
-            chunks.expect(sum(each.most for each in asked.values()))
+            chunks.expect_matches(sum(each.most for each in asked.values()))
         for begin, end in chunks:
             directions = self._matches(frame, begin, end, asked)
-            chunks.note(directions)
+            chunks.learn_from(directions)
             part = Part(frame.epoch, frame.frame_id, 1 + self._worker, begin, end, directions)
             yield Emit(Topic.MATCHES, 1 + self._worker, part)
 
-    def _asked(self, frame: Frame) -> dict[int, AskedIndex]:
-        """What a whole frame asks of the batches, by their stream, where it can be asked so."""
+    def _searches(self, frame: Frame) -> dict[int, AskedIndex]:
+        """The searches of a whole frame, by the batches' stream, if it can be searched as a whole."""
         asked: dict[int, AskedIndex] = {}
         for stream, batches in self._batches.items():
             probes = frame.probes(batches.index.directions[0].probe)
@@ -154,16 +155,16 @@ class PoJoinMachine(WindowMachine):
         return tuple([matches for matches in by_direction if matches is not None])
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Go on where the result position has passed a frame that waited for a batch: it waits for nothing any more."""
-        yield from self._evaluate_ready()
+        """Continue if the result position has passed a frame that waited for a batch: it needn't wait any more."""
+        yield from self._evaluate_ready_frames()
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
-        """Be silent for what it covers: batches of such frames may be gone. Nothing is trimmed here."""
+        """Emit nothing for covered frames, whose batches may be gone; this machine trims nothing."""
         self._result_position = max(self._result_position, result_position)
         return []
 
     def counters(self) -> dict[str, float]:
-        """Pairs of probe and stored tuple answered for, and what the indexes spend on themselves."""
+        """How many pairs of a probe and a stored tuple were answered, and the indexes' work on themselves."""
         return {"comparisons": self._compared, **self._work.counters()}
 
     def state_tuples(self) -> int:
@@ -171,21 +172,23 @@ class PoJoinMachine(WindowMachine):
         return sum(batches.tuples for batches in self._batches.values())
 
     def state_bytes(self) -> int:
-        """Bytes of all indexes held."""
+        """Bytes of all held indexes."""
         return sum(batches.index.nbytes for batches in self._batches.values())
 
 
 class WorkerBatches:
-    """This worker's batches of one stream: those handed over in an index, those that wait for it beside."""
+    """This worker's batches of one stream: the handed-over ones in an index, and the waiting ones separately."""
 
     def __init__(self, query: Query, stream: int, work: Work) -> None:
+        plan = SearchPlan(query)
         directions = [direction for direction in query.directions if direction.target == stream]
-        sums = bool(query.measures)
-        taking = Taking(sums, tuple(each.is_latest for each in query.choices), query.chosen_count, query.enough)
-        output = query.searched_for(directions[0])
-        self.index = StreamIndex(directions, output, query.part_limit, query.is_self, work, taking=taking)
-        self._weigher = Weigher(query.measures) if sums else None
-        self._rater = Rater(query.choices) if query.choices else None
+        sums = bool(plan.measures)
+        latest = tuple(each.is_latest for each in plan.choices)
+        taking = Taking(sums, latest, plan.chosen_count, plan.enough_partners)
+        output = plan.output_of_parts(directions[0])
+        self.index = StreamIndex(directions, output, plan.part_limit, query.is_self, work, taking=taking)
+        self._weigher = Weigher(plan.measures) if sums else None
+        self._rater = Rater(plan.choices) if plan.choices else None
         self._window = query.window_over(stream)
         self._waiting: dict[int, Batch] = {}
         self._handed_over: set[int] = set()
@@ -194,24 +197,23 @@ class WorkerBatches:
 
     @property
     def tuples(self) -> int:
-        """Tuples held."""
         return self.index.tuples + sum(batch.end - batch.first for batch in self._waiting.values())
 
-    def arrive(self, batch: Batch) -> None:
-        """Take a batch from its topic; one that is known or expired changes nothing."""
+    def accept_batch(self, batch: Batch) -> None:  # P7.3
+        """Take a batch from its topic, unless it is known or expired."""
         if batch.batch_id >= self._live and batch.batch_id not in self._handed_over:
             self._waiting.setdefault(batch.batch_id, batch)
 
     def has_all(self, first: int, end: int, step: int) -> bool:
         """Whether every batch `first`, `first` + step and so on below `end` is here."""
-        at = max(first, self._complete)  # what was here is so until no window reaches it
+        at = max(first, self._complete)  # batches that were here stay until no window reaches them
         while at < end and (at in self._handed_over or at in self._waiting):
             at += step
         self._complete = at
         return at >= end
 
-    def hand_over(self, piece: StreamSlice, lower: int) -> None:
-        """Drop what no window reaches any more, and index what this frame's probes must search.
+    def hand_over(self, piece: StreamSlice, lower: int) -> None:  # P7.1
+        """Drop tuples that no window reaches any more, and index the batches that this frame's probes must search.
 
         piece: the frame's slice of this stream; lower: the first index that a window of the frame reaches
         """
@@ -225,9 +227,9 @@ class WorkerBatches:
         self.index.expire(lower)
 
     def _ends_group(self, batch: Batch) -> bool:
-        """Whether a slide of a count window ends with a batch; that of times ends with a later one."""
+        """Whether a slide of a count window ends with a batch; slides of time end with a later batch."""
         end = batch.end if batch.places is None else int(batch.places[-1]) + 1
-        return batch.group != NO_GROUP and not self._window.is_time and end % self._window.slide == 0
+        return batch.group != NO_GROUP and self._window.ends_slide(end)
 
     def _weights(self, batch: Batch) -> Sums | None:
         return None if self._weigher is None else self._weigher.of_rows(batch.payload, batch.seqs)
@@ -235,8 +237,8 @@ class WorkerBatches:
     def _ratings(self, batch: Batch) -> Ratings | None:
         return None if self._rater is None else self._rater.of_rows(batch.payload, batch.seqs)
 
-    def forget(self, live_batch: int, lower: int) -> None:
-        """No window reaches batches before this one, or indexes before `lower`, any more."""
+    def forget_unreached(self, live_batch: int, lower: int) -> None:
+        """Drop batches before `live_batch` and indexes before `lower`, which no window reaches any more."""
         self._forget_batches(live_batch)
         self.index.expire(lower)
 

@@ -1,14 +1,15 @@
-"""A PO-Join process: it answers for its own number and, where workers were taken away, for numbers left behind (P11).
+"""A PO-Join process: it answers for its own number and, if workers were removed, for abandoned numbers (P11).
 
-A frame is answered by its own worker count, whichever process does it: what worker w answers to a frame follows from
-the log and the batches alone, and the sink takes each chunk once. So when a frame arrives with a smaller worker count,
-n, worker v of them also watches the numbers w = v, v + n, v + 2n ... that earlier frames still wait for. Workers that
-leave in good order answer those frames themselves; only where results stand still does v read the log again and answer
-as w, like a restarted worker. So no frame waits for ever for a worker that is gone.
+Each frame is answered by its own worker count, but any process may answer for worker w: the answer follows from the log
+and the batches alone, and the sink takes each chunk once. So when a frame arrives with a smaller worker count n, worker
+v also watches the numbers w = v, v + n, v + 2n ... for which earlier frames still wait. Workers that leave in good
+order answer those frames themselves. Only if results stand still does v read the log again and answer as w, like a
+restarted worker. So no frame waits forever for a worker that is gone.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,34 +19,33 @@ from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import BY_REFERENCE, Action, Machine, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.topology import Topic
 from spojoin.roles.pojoin.machine import PoJoinMachine
-from spojoin.roles.pojoin.worker_counts import WorkerCounts
 from spojoin.wire.records import Barrier, Frame, Record
 
-#: Results that stand still this long, with frames of a larger worker count under way, mean that their workers are gone.
-#: A worker that leaves in good order needs a fraction of it.
+#: If results stand still this long while frames of a larger worker count are under way, the missing workers are gone.
+#: A worker that leaves in good order needs a fraction of this time.
 PATIENCE_MS = 2_000
 
 
-class Make(Protocol):
-    """Makes the machine that answers for a number; `workers` is the count to start with, 0 for the first frame's."""
+class MakeWorker(Protocol):
+    """Makes the machine that answers for a number; workers: the initial worker count, 0 for the first frame's."""
 
-    def __call__(self, query: Query, worker: int, result_position: ResultPosition, workers: int = 0) -> WindowMachine:
-        """The machine, empty."""
-        ...
+    def __call__(
+        self, query: Query, worker: int, result_position: ResultPosition, workers: int = 0
+    ) -> WindowMachine: ...
 
 
 @dataclass(slots=True)
 class Duty:
-    """A number that this process answers for; `next_offset` is how far it has read the log.
+    """A number for which this process answers; `next_offset`: how far it has read the log.
 
-    goes_ahead: whether it takes frames that aren't in the log yet; one that begins late must read the log first
+    goes_ahead: whether it takes frames that aren't in the log yet; a duty that begins late must read the log first
     """
 
     machine: WindowMachine
     next_offset: int = 0
     goes_ahead: bool = False
 
-    def take(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+    def give_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Give a record to the machine, each record of the log once."""
         if topic is Topic.FRAMES and not (self.goes_ahead and offset == BY_REFERENCE):
             if offset < self.next_offset:
@@ -58,9 +58,11 @@ class Duty:
 
 
 class PoJoinWorker(Machine):
-    """Worker number `worker`, and for a while abandoned numbers too; `make` makes the machine of a number."""
+    """Worker number `worker`, and temporarily abandoned numbers; `make` makes the machine of a number."""
 
-    def __init__(self, query: Query, worker: int, result_position: ResultPosition, make: Make = PoJoinMachine) -> None:
+    def __init__(
+        self, query: Query, worker: int, result_position: ResultPosition, make: MakeWorker = PoJoinMachine
+    ) -> None:
         self._query = query
         self._make = make
         self._worker = worker
@@ -79,39 +81,39 @@ class PoJoinWorker(Machine):
         return [self._own, *self._covered.values()]
 
     def wants(self, topic: Topic, partition: int) -> bool:
-        """What every duty has room for. A full duty waits for a batch; every duty that knows a count wants batches.
+        """Whether every duty has room. A full duty waits for a batch, which every duty that knows a count wants.
 
-        A duty that covers a number knows the count from the start: else a full duty would wait for ever.
+        A duty that covers a number knows the count from the start; otherwise a full duty would wait forever.
         """
         return all(duty.machine.wants(topic, partition) for duty in self._duties)
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
-        """Take a frame or a batch, and evaluate what can be."""
+        """Take a frame or a batch, and evaluate the frames that are ready."""
         if topic is Topic.FRAMES and (offset == BY_REFERENCE or offset >= self._next_offset):
             self._next_offset = max(self._next_offset, offset + 1)
-            self._follow(record)
+            self._follow_worker_counts(record)
         for duty in self._duties:
-            yield from duty.take(topic, partition, offset, record)
+            yield from duty.give_record(topic, partition, offset, record)
 
-    def _follow(self, record: Record) -> None:
+    def _follow_worker_counts(self, record: Record) -> None:  # P11.5
         if not isinstance(record, Frame | Barrier) or not self._reader.accept(record) or isinstance(record, Barrier):
             return
-        left = self._counts.note(record)
+        left = self._counts.accept_frame(record)
         self._counts.forget_before(self._result_position.frame_id)
         if self._worker < record.workers and record.frame_id > self._result_position.frame_id:
             mine = [number for number in left if number % record.workers == self._worker]
             self._vacant.update(dict.fromkeys(mine, record.frame_id))
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Let the duties go on; take up numbers that nobody seems to answer."""
+        """Give the duties the time; cover numbers for which apparently no worker answers."""
         if self._still_since_ms is None or not self._vacant:
             self._still_since_ms = now_ms
         elif now_ms - self._still_since_ms >= PATIENCE_MS:
-            yield from self._cover()
+            yield from self._cover_vacant_numbers()
         for duty in self._duties:
             yield from duty.machine.on_time(now_ms)
 
-    def _cover(self) -> Iterator[Action]:
+    def _cover_vacant_numbers(self) -> Iterator[Action]:  # P11.6
         new = self._vacant.keys() - self._covered.keys()
         for number in sorted(new):
             self._covered[number] = Duty(self._make(self._query, number, self._result_position, self._counts.first))
@@ -120,7 +122,7 @@ class PoJoinWorker(Machine):
             yield Rewind(Topic.BATCHES)
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
-        """Results move: somebody answers. Numbers whose results are out need no cover."""
+        """Note that results move, so workers answer; numbers whose results are out need no cover."""
         if result_position > self._result_position:
             self._result_position = result_position
             self._still_since_ms = None
@@ -133,7 +135,7 @@ class PoJoinWorker(Machine):
         return [trim for duty in self._duties for trim in duty.machine.on_result_position(result_position)]
 
     def is_needed(self) -> bool:
-        """Whether frames under way, or those to come, wait for this worker's parts."""
+        """Whether present or coming frames wait for this worker's parts."""
         return self._counts.largest > self._worker
 
     def counters(self) -> dict[str, float]:
@@ -148,9 +150,38 @@ class PoJoinWorker(Machine):
         return sum(duty.machine.state_tuples() for duty in self._duties)
 
     def state_bytes(self) -> int:
-        """Bytes of all indexes held."""
+        """Bytes of all held indexes."""
         return sum(duty.machine.state_bytes() for duty in self._duties)
 
 
 def _sum(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
     return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in one.keys() | other.keys()}
+
+
+class WorkerCounts:
+    """The worker counts of accepted frames, from the first frame whose results aren't all out."""
+
+    def __init__(self) -> None:
+        self._changes: deque[tuple[int, int]] = deque()
+
+    @property
+    def first(self) -> int:
+        """The worker count of the oldest frame under way; 0 before the first frame."""
+        return self._changes[0][1] if self._changes else 0
+
+    @property
+    def largest(self) -> int:
+        """The most workers for which a frame under way, or the next frame, waits."""
+        return max((workers for _, workers in self._changes), default=0)
+
+    def accept_frame(self, frame: Frame) -> range:
+        """Take a frame; if its worker count is new, return the numbers for which only earlier frames wait."""
+        if self._changes and self._changes[-1][1] == frame.workers:
+            return range(0)
+        self._changes.append((frame.frame_id, frame.workers))
+        return range(frame.workers, self.largest)
+
+    def forget_before(self, frame_id: int) -> None:
+        """Forget frames before this one: their results are out."""
+        while len(self._changes) > 1 and self._changes[1][0] <= frame_id:
+            self._changes.popleft()

@@ -1,1 +1,1 @@
-"""Which keys are hot and how much matches: advice for the router, for which nothing ever waits."""
+"""Estimates which keys are hot and how many pairs match, as advice for the router; nothing ever waits for it."""

@@ -11,25 +11,25 @@ from contextlib import ExitStack
 from spojoin.protocol.topology import Role
 from spojoin.roles.predictor.app import PredictorService, quiet_faust
 from spojoin.roles.predictor.faust_kafka import credentials
-from spojoin.runtime.given import given
-from spojoin.runtime.service import exit_status, main, open_world
-from spojoin.runtime.settings import Settings
+from spojoin.runtime.process import exit_status, main
+from spojoin.runtime.query_to_serve import choose_query
+from spojoin.runtime.service import open_world
+from spojoin.runtime.settings import Settings, load_settings
 from spojoin.telemetry import log_lines
 
 SERVICE = "predictor"
 
-
-#: Nothing waits for a plan, so the predictor leaves the cores to services that others wait for.
+#: Nothing waits for a plan, so the predictor yields the cores to other services.
 NICENESS = 10
 
 
 def serve(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; the exit status, as `runtime.service.run` says."""
+    """Run until SIGTERM or SIGINT; return the exit status of `runtime.service.run`."""
     return exit_status(lambda: _serve(settings))
 
 
 def _serve(settings: Settings) -> None:
-    found = given(settings)
+    found = choose_query(settings)
     credentials(settings.kafka_properties())
     log_lines.configure(settings.log_level, SERVICE, found.query.name)
     quiet_faust()
@@ -48,4 +48,4 @@ async def _until_signalled(service: PredictorService) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Role.PREDICTOR))
+    sys.exit(main(Role.PREDICTOR, lambda: serve(load_settings())))

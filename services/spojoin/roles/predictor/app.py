@@ -1,7 +1,7 @@
 """The predictor as a Faust service: frames in, plans out. Nothing waits for it.
 
-Each life reads the log from its earliest retained record (nothing is ever committed), so that it sees what every
-other reader sees; counts from before that are gone, which advice can bear.
+Each life reads the log from its earliest retained record (nothing is ever committed), so it sees the same records as
+every other reader. Earlier counts are lost, which doesn't matter for advice.
 """
 
 from __future__ import annotations
@@ -18,55 +18,56 @@ from faust.exceptions import FaustError
 
 from spojoin.errors import Retryable, SpoJoinError
 from spojoin.model import Query
-from spojoin.ports.client_logger import CLIENT_LOGGER
 from spojoin.ports.interfaces import LogPartition
+from spojoin.ports.kafka_client import CLIENT_LOGGER
 from spojoin.protocol.access import consumer_group, seen_by
 from spojoin.protocol.machine import START, Emit
 from spojoin.protocol.topic_config import TopicKind
 from spojoin.protocol.topology import MESSAGE_BYTES_MAX, Role, Topic
-from spojoin.query.meaning import fingerprint
+from spojoin.query.fingerprint import fingerprint
 from spojoin.roles.predictor.faust_kafka import make_app
 from spojoin.roles.predictor.machine import PredictorMachine
-from spojoin.runtime.generations import Office, Serving, goes_on
-from spojoin.runtime.given import Given
-from spojoin.runtime.loop import Surroundings, check_query
+from spojoin.runtime.generations import GenerationChooser, Serving, goes_on
+from spojoin.runtime.intakes import check_query
+from spojoin.runtime.loop_spec import Surroundings
+from spojoin.runtime.query_to_serve import QueryToServe
 from spojoin.runtime.service import ANNOUNCER, BACKOFF_S_MAX, BACKOFF_S_MIN, create_topics, expect
 from spojoin.runtime.settings import Settings
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Frame, HotKeys
 
-#: between checks of the state, and checks until the generations topic is read again
+#: the time between checks of the state, and the number of checks until the generations topic is read again
 TICK_S, LOOKS = 0.25, 8
-#: Faust warns of streams that commit nothing for long; this one never does
+#: Faust warns about streams that commit nothing for this long; this one never commits
 NEVER_S = 1e9
-#: how long Faust may take to join its group, and to let go of the broker
+#: how long Faust may take to join its group, and to disconnect from the broker
 START_TIMEOUT_S, STOP_TIMEOUT_S = 60.0, 10.0
 
 _log = structlog.get_logger(__name__)
 
 
 class LifeEnded(Retryable):
-    """Faust gave up; a new life may do better."""
+    """Faust gave up; a new life may succeed."""
 
 
 class PredictorService:
-    """Runs one life of the machine after another until asked to stop."""
+    """Runs one life of the machine after another until `stop` is set."""
 
-    def __init__(self, found: Given, settings: Settings, around: Surroundings) -> None:
+    def __init__(self, found: QueryToServe, settings: Settings, around: Surroundings) -> None:
         self._settings = settings
         self._around = around
-        self._office = Office(
+        self._office = GenerationChooser(
             around.log,
             found.query,
             settings,
             pulse=around.health.tick,
             judged=found.judging(around.reporter.judged),
         )
-        self._shared = Topics.of(found.query, settings.workers_max, settings.input_topics)
+        self._shared = Topics.for_query(found.query, settings.workers_max, settings.input_topics)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Return once `stop` is set. Raises BadData where a record of the log can't be read."""
+        """Return once `stop` is set. Raises BadData if a record of the log can't be read."""
         backoff_s = BACKOFF_S_MIN
         health = self._around.health
         while not stop.is_set():
@@ -87,10 +88,10 @@ class PredictorService:
                 health.tick()
 
     def _serving(self) -> Serving | None:
-        """The generation to follow, its topics made (rule P12)."""
+        """The generation to follow, after creating its topics (rule P12)."""
         log = self._around.log
         log.create_topics(
-            {self._shared.name(Topic.GENERATIONS): 1}, self._settings.topic_configs.of(TopicKind.INTERNAL)
+            {self._shared.name(Topic.GENERATIONS): 1}, self._settings.topic_configs.for_kind(TopicKind.INTERNAL)
         )
         serving = self._office.serving()
         if serving is not None:
@@ -103,7 +104,7 @@ class PredictorService:
         return replace(self._shared, predicates=len(serving.query.predicates), generation=serving.generation)
 
     async def _live(self, serving: Serving, stop: asyncio.Event) -> None:
-        # Faust makes a folder of its own even where it has nothing to store.
+        # Faust creates a folder even if it has nothing to store.
         with tempfile.TemporaryDirectory(prefix="spojoin-predictor-") as folder:
             life = Life(serving.query, self._settings, self._topics(serving), self._around, folder)
             try:
@@ -143,7 +144,7 @@ class Life:
         self._app.agent(self._topic(self._source.topic), name="frames")(self._follow)
 
     def _topic(self, name: str) -> faust.TopicT:
-        # Acknowledged offsets are kept until they are committed, which they never are.
+        # Faust would keep acknowledged offsets until they are committed, which they never are.
         return self._app.topic(name, value_type=bytes, value_serializer="raw", partitions=1, acks=False)
 
     async def start(self) -> None:
@@ -152,7 +153,7 @@ class Life:
         self._around.metrics.replay_began(self._around.clock.monotonic_ms())
         joining = asyncio.ensure_future(asyncio.wait_for(self._app.start(), START_TIMEOUT_S))
         try:
-            while not joining.done():  # a group waits for a member that was killed: meanwhile this one must be seen
+            while not joining.done():  # a group waits for a killed member: meanwhile this instance must report
                 await self._report(self._next_offset)
                 await asyncio.wait([joining], timeout=TICK_S)
             await joining
@@ -160,7 +161,7 @@ class Life:
             joining.cancel()
 
     async def stop(self) -> None:
-        """Let go of the broker."""
+        """Disconnect from the broker."""
         try:
             await asyncio.wait_for(self._app.stop(), STOP_TIMEOUT_S)
         except TimeoutError:
@@ -181,7 +182,7 @@ class Life:
         await self._report(position)
 
     async def _report(self, position: int) -> None:
-        """Report once a second. Records since the last report are no lag: they are fetched at intervals."""
+        """Report once a second. Records since the last report don't count as lag: they are fetched at intervals."""
         metrics, reporter = self._around.metrics, self._around.reporter
         self._around.health.tick()
         if not reporter.is_due():
@@ -193,12 +194,12 @@ class Life:
         await asyncio.to_thread(reporter.publish, {f"{Topic.FRAMES.value}/0": position}, START)
 
     async def _position(self) -> int:
-        """The next offset: behind the last record taken, or behind markers of transactions that follow it."""
+        """The next offset: after the last record taken, and after transaction markers that follow it."""
         place = faust.types.TP(*self._source)
         if place not in self._app.consumer.assignment():
             return self._next_offset
         fetched = await self._app.consumer.position(place)
-        # Records that were fetched may wait in Faust's queues; where nothing moves from look to look, none does.
+        # Fetched records may wait in Faust's queues; if nothing moves from one look to the next, none do.
         seen, self._seen = self._seen, (fetched, self._next_offset)
         if fetched is not None and not self._is_busy and seen == self._seen:
             return max(fetched, self._next_offset)
@@ -228,7 +229,7 @@ class Life:
 
     async def _emit(self, action: Emit) -> None:
         value = encode(action.record)
-        # The second wait is for the broker's acknowledgement: no more than one plan is ever under way.
+        # The second await is for the broker's acknowledgement, so that at most one plan is under way.
         await (await self._plans.send(value=value))
         self._around.metrics.written.count(Topic.PLAN.value, len(value))
         if isinstance(action.record, HotKeys):
@@ -249,7 +250,7 @@ async def _wait(stop: asyncio.Event, seconds: float) -> None:
 
 
 def quiet_faust() -> None:
-    """Faust's and its client's own lines go where librdkafka's go, warnings and worse only."""
+    """Send Faust's and its client's log lines where librdkafka's go, and only warnings and errors."""
     for name in ("faust", "mode", "aiokafka"):
         logger = logging.getLogger(name)
         logger.setLevel(logging.WARNING)

@@ -12,19 +12,19 @@ from spojoin.model import Query
 from spojoin.ports.interfaces import LogRecord
 from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role
-from spojoin.query.meaning import is_same_order
-from spojoin.roles.router.closing import ClosingRouter
-from spojoin.roles.router.compacted import CompactedTable
+from spojoin.query.fingerprint import is_same_order
+from spojoin.roles.router.closing_router import ClosingRouter
 from spojoin.roles.router.config import HANDOVER_FRAMES, RouterConfig
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.parse import Reading, parse
-from spojoin.roles.router.registered_rows import RegisteredSchemas
+from spojoin.roles.router.reading.parse import parse_messages
+from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
+from spojoin.roles.router.reading.table_topic import CompactedTable
+from spojoin.runtime.feeds import Parse, TableReading
 from spojoin.runtime.generations import Serving
-from spojoin.runtime.inputs import Parse
+from spojoin.runtime.process import leave, main
 from spojoin.runtime.registry import registry_of
-from spojoin.runtime.service import leave, main
-from spojoin.runtime.settings import ENV_PREFIX, Settings
-from spojoin.runtime.table_feed import TableReading
+from spojoin.runtime.service import run
+from spojoin.runtime.settings import ENV_PREFIX, Settings, load_settings
 from spojoin.runtime.wiring import Wiring
 from spojoin.wire.records import Rows
 
@@ -32,9 +32,9 @@ _log = structlog.get_logger(__name__)
 
 
 def wire(serving: Serving, settings: Settings) -> Wiring:
-    """How the runtime makes it; each life of the machine is a router of its own to the protocol."""
+    """How the runtime makes a router; in the protocol, each life of the machine is a router of its own."""
     query, registry = serving.query, registry_of(settings)
-    reading = Reading(schemas=RegisteredSchemas(None if registry is None else registry.find))
+    schemas = RegisteredSchemas(None if registry is None else registry.find)
 
     def machine(result_position: ResultPosition) -> RouterMachine:
         config, beginning = router_config(settings), serving.begin(result_position, rows)
@@ -44,7 +44,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
         return RouterMachine(query, result_position, config, _log.error, beginning)
 
     def rows(stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:
-        return parse(query.inputs[stream], query.needs_time, stream, partition, records, reading)
+        return parse_messages(query.inputs[stream], query.needs_time, stream, partition, records, schemas)
 
     router_config(settings)  # a contradiction must end the start, not the first life
     if query.layout.workers not in (0, settings.workers):
@@ -56,13 +56,13 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
 
 
 def _table(query: Query, settings: Settings, rows: Parse) -> Callable[[], TableReading] | None:
-    """What reads the query's table, if it has one; each life reads it anew."""
+    """The reader of the query's table, if it has one; each life reads the table again."""
     table = query.streams[-1].table
     if table is None:
         return None
     if table.file is None:
         return lambda: CompactedTable(query, rows)
-    from spojoin.embedded.table_file import FileTable  # noqa: PLC0415  (few queries need the readers of files)
+    from spojoin.embedded.inputs import FileTable  # noqa: PLC0415  (few queries need the readers of files)
 
     reading = FileTable(query, settings.query_file.parent / table.file)
     return lambda: reading
@@ -84,4 +84,4 @@ def router_config(settings: Settings) -> RouterConfig:
 
 
 if __name__ == "__main__":
-    leave(main(Role.ROUTER))
+    leave(main(Role.ROUTER, lambda: run({Role.ROUTER: wire}, load_settings())))

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 from spojoin.errors import ConfigurationError
 
-#: Mutable tuples are ranked in 16 bits, one value of which stands for "none".
+#: Ranks of mutable tuples have 16 bits, of which one value means "none".
 MUTABLE_TUPLES_MAX = 65_534
 
-
-#: A batch has to be sorted, matched and sent before the frame that hands it over.
+#: A batch must be sorted, its permutations computed, and sent before the frame that hands it over.
 HANDOVER_FRAMES = 2
 
-#: Credits of a router in one process with all others, where nothing is in flight.
+#: The credits of a router that shares a process with all other roles, where nothing is in flight.
 UNLIMITED = 2**62
 
 
@@ -21,14 +20,14 @@ UNLIMITED = 2**62
 class RouterConfig:
     """Sizes in tuples or frames, times in milliseconds.
 
-    router_id: unlike any other router instance's
-    workers: PO-Join workers in new frames, until the control topic says otherwise
+    router_id: unique among router instances
+    workers: PO-Join workers in new frames, until the control topic requests another count
     workers_max: the largest worker count
     frame_tuples: a frame is closed at this size, or `linger_ms` after its first tuple, or ten times as long after it
-        while the results of several other frames are awaited
-    batch_tuples: delta, a stream's batch is sealed at this size, at a slide's end, or `batch_frames` after its start
+        if several other frames wait for their results
+    batch_tuples: delta; a stream's batch is sealed at this size, at a slide's end, or `batch_frames` after its start
     handover_frames: a batch is immutable from this many frames after its seal
-    credits_frames: frames that may be under way before their results are out
+    credits_frames: how many frames may be under way before their results are out
     """
 
     router_id: str
@@ -47,7 +46,7 @@ class RouterConfig:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.workers > self.workers_max:
             raise ConfigurationError(f"workers is {self.workers}; raise workers_max, which is {self.workers_max}")
-        # Waiting for handover: the open batch, what was sealed within the handover frames, and the frame itself.
+        # Mutable are the open batch, batches sealed within the handover frames, and the frame itself.
         mutable = self.batch_tuples + (self.handover_frames + 2) * self.frame_tuples
         if mutable > MUTABLE_TUPLES_MAX:
             raise ConfigurationError(

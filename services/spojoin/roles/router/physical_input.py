@@ -1,18 +1,123 @@
-"""One physical input of the router, and the rows it holds on their way into the order."""
+"""One physical input: which rows were read and which are out (rule P4), and its rows on their way into the order."""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spojoin.arrays import I64, Flags
 from spojoin.protocol.answered import NEVER, Place
-from spojoin.roles.router.ledger import InputLedger
-from spojoin.roles.router.queue import Origins, StreamColumns, concat, concat_origins
-from spojoin.wire.records import I64, Rows, SourcePosition
+from spojoin.roles.router.queue import Origins, StreamColumns, concat_columns, concat_origins
+from spojoin.wire.records import DeadLetter, Rows, SourcePosition
 
-Flags = NDArray[np.bool_]
+_NOTHING = np.empty(0, np.int64)
+
+
+class InputLedger:
+    """The rows of one input in its order, each out or not yet.
+
+    After a restart, the input is read again from its first row that isn't out. Dead letters are counted when that place
+    passes them, so each counts in exactly one frame.
+    """
+
+    def __init__(self, start: SourcePosition) -> None:
+        self.high_time_us = start.high_time_us
+        self.start: Place = (start.offset, start.row)
+        self._low = self.start
+        self._low_high_us = start.high_time_us
+        self._offsets = self._rows = self._times = _NOTHING
+        self._out = np.empty(0, np.bool_)
+        self._base = 0
+        self._end: Place = self._low
+        self._dead: deque[DeadLetter] = deque()
+        self._late: deque[Place] = deque()
+
+    @property
+    def position_place(self) -> Place:
+        """Where a restart resumes, without the largest event time before it."""
+        return self._low
+
+    @property
+    def next_id(self) -> int:
+        """The ledger's number for the next row entered."""
+        return self._base + len(self._offsets)
+
+    @property
+    def passable(self) -> bool:
+        """Whether `release_rows` would move on without rows, since dead letters or gaps wait for a frame."""
+        return self._low < self._first_inside()
+
+    def _first_inside(self) -> Place:
+        return (int(self._offsets[0]), int(self._rows[0])) if len(self._offsets) else self._end
+
+    def place_of(self, row_id: int) -> Place:
+        """Offset and row of a row that was not passed."""
+        return int(self._offsets[row_id - self._base]), int(self._rows[row_id - self._base])
+
+    def places_of(self, ids: I64) -> tuple[I64, I64]:
+        """Offsets and rows of rows (int64 ledger numbers) that were not passed."""
+        return self._offsets[ids - self._base], self._rows[ids - self._base]
+
+    def enter_rows(self, rows: Rows, dead: list[DeadLetter], end: Place | None = None) -> None:
+        """Enter rows that may go out later, and the refused ones among them; `end`: the place after them."""
+        self._offsets = np.concatenate((self._offsets, rows.offsets))
+        self._rows = np.concatenate((self._rows, rows.rows))
+        self._out = np.concatenate((self._out, np.zeros(len(rows), np.bool_)))
+        if rows.times_us is not None:
+            self._times = np.concatenate((self._times, rows.times_us))
+        self.note_times(rows)
+        self._dead.extend(dead)
+        self._end = max(self._end, end or (rows.next_offset, 0))
+
+    def note_times(self, rows: Rows) -> None:
+        """Note rows' event times, if they have any, for the lateness of later rows."""
+        if rows.times_us is not None and len(rows):
+            self.high_time_us = max(self.high_time_us, int(rows.times_us.max()))
+
+    def note_late(self, place: Place) -> None:
+        """Remember a row that the merge had passed: otherwise its key would mark it as out after a restart."""
+        self._late.append(place)
+
+    def mark_out(self, ids: I64) -> None:
+        """Mark rows as out (int64 ledger numbers)."""
+        self._out[ids - self._base] = True
+
+    def release_rows(self, ids: I64) -> list[DeadLetter]:
+        """Mark rows as out (int64 ledger numbers, may be empty) and return the dead letters that are passed now."""
+        self.mark_out(ids)
+        passed = len(self._out) if self._out.all() else int(np.argmin(self._out))
+        self._forget(passed)
+        return self._take_dead()
+
+    def _forget(self, passed: int) -> None:
+        if passed and len(self._times):
+            self._low_high_us = max(self._low_high_us, int(self._times[:passed].max()))
+            self._times = self._times[passed:]
+        self._offsets, self._rows, self._out = self._offsets[passed:], self._rows[passed:], self._out[passed:]
+        self._base += passed
+        self._low = self._first_inside()
+
+    def _take_dead(self) -> list[DeadLetter]:  # P4.3
+        taken = []
+        while self._dead and (self._dead[0].offset, self._dead[0].row) < self._low:
+            taken.append(self._dead.popleft())
+        while self._late and self._late[0] < self._low:
+            self._late.popleft()
+        return taken
+
+    def position(self) -> SourcePosition:
+        """Where a restart resumes."""
+        return SourcePosition(*self._low, self._low_high_us)
+
+    def read_end(self) -> Place:
+        """The place up to which rows were read."""
+        return self._end
+
+    def late_places(self) -> list[Place]:
+        """Late rows at or after `position`."""
+        return list(self._late)
 
 
 @dataclass(slots=True)
@@ -21,10 +126,10 @@ class PhysicalInput:
 
     stream: the number of the query's input; mask: the streams that it feeds, a bit for each
     is_of_only: whether the query has no other input
-    heartbeat_us: no row behind the place `promised_at` is earlier, as was promised
-    is_ended: whether it was at its end when last looked at; is_over: whether nothing in it is waited for any more
-    latest_ms: the timestamp of the last record read, by this router
-    ended_at_ms: it was at its end when all inputs' records had come to this timestamp
+    heartbeat_us: a promise that no row after the place `promised_at` is earlier
+    is_ended: whether it was at its end when last read; is_over: whether nothing waits for its rows any more
+    latest_ms: the timestamp of the last record that this router read
+    ended_at_ms: the latest timestamp of all inputs' records when it was last at its end
     """
 
     stream: int
@@ -46,39 +151,38 @@ class PhysicalInput:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Stream and partition."""
         return self.stream, self.partition
 
-    def pending(self) -> int:
+    def held_rows(self) -> int:
         """Rows held for the merge."""
         return sum(len(each) for each in self.origins)
 
     def late_ahead(self) -> list[Place]:
-        """Late rows from before a restart that have not been read again yet."""
+        """Late rows from before a restart that were not yet read again."""
         return [place for place in self.late_before if place >= self.ledger.read_end()]
 
 
 #: Rows of one input on their way into the order.
-Taken = tuple[PhysicalInput, Origins, StreamColumns]
+ReadyRows = tuple[PhysicalInput, Origins, StreamColumns]
 
 
-def take_ready(source: PhysicalInput, ready: Flags) -> Taken | None:
-    """Take those of an input's held rows that a mask picks; None where it picks none."""
+def take_ready(source: PhysicalInput, ready: Flags) -> ReadyRows | None:
+    """Take an input's held rows that a mask picks; None if it picks none."""
     if not source.pieces:
         return None
-    columns, origins = concat(source.pieces), concat_origins(source.origins)
+    columns, origins = concat_columns(source.pieces), concat_origins(source.origins)
     source.pieces, source.origins = [columns], [origins]
     if not ready.any():
         return None
     if ready.all():
         source.pieces, source.origins = [], []
         return source, origins, columns
-    source.pieces, source.origins = [columns.take(~ready)], [origins.take(np.flatnonzero(~ready))]
-    return source, origins.take(np.flatnonzero(ready)), columns.take(ready)
+    source.pieces, source.origins = [columns.rows_at(~ready)], [origins.rows_at(np.flatnonzero(~ready))]
+    return source, origins.rows_at(np.flatnonzero(ready)), columns.rows_at(ready)
 
 
-def columns_of(source: PhysicalInput, rows: Rows, ids: I64 | None = None) -> tuple[Origins, StreamColumns]:
-    """Rows as they wait in order, numbered by their input's ledger."""
+def queued_rows(source: PhysicalInput, rows: Rows, ids: I64 | None = None) -> tuple[Origins, StreamColumns]:
+    """Rows in the form in which they wait in order, numbered by their input's ledger."""
     count = len(rows)
     if ids is None:
         ids = np.arange(source.ledger.next_id, source.ledger.next_id + count, dtype=np.int64)
@@ -95,9 +199,9 @@ def columns_of(source: PhysicalInput, rows: Rows, ids: I64 | None = None) -> tup
     return origins, StreamColumns(rows.codes, rows.times_us, rows.keys, rows.payload)
 
 
-def only(rows: Rows, kept: Flags) -> Rows:
-    """The rows that a mask keeps; dead letters stay."""
-    columns = StreamColumns(rows.codes, rows.times_us, rows.keys, rows.payload).take(kept)
+def rows_where(rows: Rows, kept: Flags) -> Rows:
+    """The rows that a mask keeps, with all dead letters."""
+    columns = StreamColumns(rows.codes, rows.times_us, rows.keys, rows.payload).rows_at(kept)
     return replace(
         rows,
         offsets=rows.offsets[kept],
@@ -112,6 +216,28 @@ def only(rows: Rows, kept: Flags) -> Rows:
     )
 
 
-def start_of(positions: dict[tuple[int, int], SourcePosition], stream: int, partition: int) -> SourcePosition:
-    """Where reading of an input resumes; one that no frame has seen starts at its beginning."""
+def resume_position(positions: dict[tuple[int, int], SourcePosition], stream: int, partition: int) -> SourcePosition:
+    """Where reading of an input resumes; its beginning if no frame contains rows of it."""
     return positions.get((stream, partition), SourcePosition(0, 0, NEVER))
+
+
+def merge_inputs(taken: list[ReadyRows], times: list[I64], streams: int) -> tuple[Origins, list[StreamColumns | None]]:
+    """Rows of several inputs in one order: by their `times`, ties by stream, partition and place."""
+    origins = concat_origins([each for _, each, _ in taken]).rows_at(_order(taken, np.concatenate(times)))
+    return origins, [_stream_columns(taken, times, stream) for stream in range(streams)]
+
+
+def _stream_columns(taken: list[ReadyRows], times: list[I64], stream: int) -> StreamColumns | None:
+    own = [number for number, part in enumerate(taken) if part[0].stream == stream]
+    if not own:
+        return None
+    columns = concat_columns([taken[number][2] for number in own])
+    order = _order([taken[number] for number in own], np.concatenate([times[number] for number in own]))
+    return columns if (order[:-1] < order[1:]).all() else columns.rows_at(order)
+
+
+def _order(taken: list[ReadyRows], times: I64) -> I64:
+    ids = np.concatenate([origins.ids for _, origins, _ in taken])
+    streams = np.concatenate([np.full(len(origins), source.stream) for source, origins, _ in taken])
+    partitions = np.concatenate([np.full(len(origins), source.partition) for source, origins, _ in taken])
+    return np.lexsort((ids, partitions, streams, times)).astype(np.int64)

@@ -1,1 +1,1 @@
-"""The sink: brings together all parts of a frame and writes results in order, each once."""
+"""The sink: combines all parts of a frame and writes results in order, each once."""

@@ -1,47 +1,146 @@
-"""Brings together the parts of one frame, in whatever chunks and order they come."""
+"""Combines the parts of frames, in any chunks and any order in which they come (rule P6)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
+from spojoin.arrays import I64
 from spojoin.kernels.pairs import Segments, merge_segments
 from spojoin.kernels.segments import before
 from spojoin.model import Query
-from spojoin.protocol.parts import probe_range
-from spojoin.wire.records import I64, Frame, Matches, Part
+from spojoin.protocol.frame_evaluation import expected_parts, probe_range
+from spojoin.protocol.machine import ResultPosition
+from spojoin.search_plan import SearchPlan
+from spojoin.wire.records import Frame, Matches, Part
 from spojoin.wire.sums import Sums, added, joined, no_sums
+
+#: How many chunks of one part, and partners in them, may wait for the other parts.
+CHUNKS_MAX = 512
+PARTNERS_MAX = 1 << 23
 
 #: (chunks, partners) held in memory
 Size = tuple[int, int]
 
 
+class FrameSpan(NamedTuple):
+    """Positions [begin, end) of a frame."""
+
+    frame: Frame
+    begin: int
+    end: int
+
+
+class WaitingParts:
+    """The chunks of all parts, by (epoch, frame, part), until results are out for them."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._plan = SearchPlan(query)
+        self._chunks: dict[tuple[int, int, int], PartChunks] = {}
+        self._held: dict[int, list[int]] = {}
+        self._expecting: tuple[Frame | None, list[int]] = None, []
+
+    def has_room(self, part: int) -> bool:
+        chunks, partners = self._held.get(part, [0, 0])
+        return chunks < CHUNKS_MAX and partners < PARTNERS_MAX
+
+    def accept_chunk(self, chunk: Part, next_frame: int, result_position: ResultPosition) -> None:
+        """Hold a chunk, unless its frame is before the next one; positions that results cover are cut off."""
+        if chunk.frame_id < next_frame:
+            return
+        key = chunk.epoch, chunk.frame_id, chunk.part
+        if key not in self._chunks:
+            begin = result_position.position if chunk.frame_id == result_position.frame_id else 0
+            self._chunks[key] = PartChunks(begin)
+        size = self._chunks[key].append_next(chunk)
+        held = self._held.setdefault(chunk.part, [0, 0])
+        held[0] += size[0]
+        held[1] += size[1]
+
+    def covered_to(self, frame: Frame, position: int) -> int:  # P10.3
+        """Where the result from a position on ends: at the first end of a chunk, even if more chunks are here.
+
+        So the matches topic alone determines the bounds of results, regardless of when it is read: a sink's successor
+        continues its results without gap or overlap, and readers can resume from either.
+        """
+        chunks = [self._chunks.get((frame.epoch, frame.frame_id, part)) for part in self._expected(frame)]
+        ends = [position if one is None else one.next_end(position) for one in chunks]
+        return min(ends, default=0)
+
+    def matches_in(self, span: FrameSpan) -> list[Matches]:
+        """All parts' matches in a span that they cover, by direction."""
+        frame, begin, end = span
+        parts = [
+            self._chunks[frame.epoch, frame.frame_id, part].matches_between(frame, self._query, begin, end)
+            for part in self._expected(frame)
+        ]
+        if not parts:
+            return self.no_matches()
+        if self._query.layout.has_mutable_part:
+            # Workers hold older tuples than the mutable part: in this order merging partners is mostly copying.
+            parts = [*parts[1:], parts[0]]
+        limit = self._plan.part_limit
+        return [combined([part[number] for part in parts], limit) for number in range(len(parts[0]))]
+
+    def no_matches(self) -> list[Matches]:
+        """The matches of zero probes, by direction."""
+        nothing = np.empty(0, np.int64)
+        listed = Matches(nothing, np.zeros(1, np.int64), nothing)
+        return [
+            listed if self._plan.lists_matches(direction) or self._plan.choices else Matches(nothing)
+            for direction in self._query.directions
+        ]
+
+    def drop_chunks(self, frame: Frame, position: int) -> None:
+        """Forget the frame's chunks that end at or before a position."""
+        for part in self._expected(frame):
+            self._release(part, self._chunks[frame.epoch, frame.frame_id, part].drop_below(position))
+
+    def drop_frame(self, frame: Frame) -> None:
+        """Forget the chunks of a frame and of earlier ones."""
+        for key in [key for key in self._chunks if key[1] <= frame.frame_id]:
+            self._release(key[2], self._chunks.pop(key).drop_below(frame.answers + 1))
+
+    def _expected(self, frame: Frame) -> list[int]:
+        """The parts that must answer for the first waiting frame."""
+        if self._expecting[0] is not frame:
+            self._expecting = frame, expected_parts(frame, self._query.layout)
+        return self._expecting[1]
+
+    def _release(self, part: int, size: Size) -> None:
+        held = self._held[part]
+        held[0] -= size[0]
+        held[1] -= size[1]
+
+
 class PartChunks:
-    """One part's chunks of one frame, contiguous from `begin`; what was seen before is cut off."""
+    """One part's chunks of one frame, contiguous from `begin`; positions that were seen before are cut off."""
 
     def __init__(self, begin: int) -> None:
         self.end = begin
         self._chunks: list[Part] = []
 
-    def add(self, chunk: Part) -> Size:
-        """Take a chunk; one that brings nothing new changes nothing. Returns what it adds to memory."""
-        if not chunk.begin <= self.end < chunk.end:
+    def append_next(self, chunk: Part) -> Size:
+        """Take a chunk, if it contains new positions; return what it adds to memory."""
+        if not chunk.begin <= self.end < chunk.end:  # P6.2, P15.5
             return (0, 0)
         self._chunks.append(chunk)
         self.end = chunk.end
         return _size(chunk)
 
     def next_end(self, position: int) -> int:
-        """Where the first chunk ends that reaches beyond a position, or the position itself where none does."""
+        """The end of the first chunk that reaches beyond a position, or the position itself if none does."""
         for chunk in self._chunks:
             if chunk.end > position:
                 return chunk.end
         return position
 
-    def take(self, frame: Frame, query: Query, begin: int, end: int) -> list[Matches]:
-        """Matches per direction of frame positions [begin, end), which must be here."""
+    def matches_between(self, frame: Frame, query: Query, begin: int, end: int) -> list[Matches]:
+        """Matches by direction of frame positions [begin, end), which must be here."""
         if len(self._chunks) == 1 and (self._chunks[0].begin, self._chunks[0].end) == (begin, end):
             return list(self._chunks[0].directions)
         directions: list[list[Matches]] = [[] for _ in query.directions]
@@ -58,7 +157,7 @@ class PartChunks:
         return [_concatenated(parts) for parts in directions]
 
     def drop_below(self, position: int) -> Size:
-        """Forget chunks that end at or before a position. Returns what that frees."""
+        """Forget chunks that end at or before a position; return what that frees."""
         gone = [_size(chunk) for chunk in self._chunks if chunk.end <= position]
         self._chunks = [chunk for chunk in self._chunks if chunk.end > position]
         return len(gone), sum([partners for _, partners in gone])

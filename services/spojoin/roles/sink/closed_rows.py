@@ -1,18 +1,19 @@
-"""Rows of a side that a frame answers, with their partners: what all forms of answers are made of."""
+"""The basis of all forms of answers: the matches that residual conditions keep, and rows with their partners."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spojoin.kernels.segments import before
-from spojoin.protocol.parts import probe_range
-from spojoin.roles.sink.pairs import NO_ROW
-from spojoin.roles.sink.residual import with_partners
-from spojoin.wire.records import I64, NO_OWN, Closing, Matches
+from spojoin.arrays import I64
+from spojoin.kernels.segments import before, marked_each
+from spojoin.model import Query
+from spojoin.protocol.frame_evaluation import probe_range
+from spojoin.roles.sink.pairs import NO_ROW, HeldColumns, SeqPairs, residual_program
+from spojoin.wire.records import NO_OWN, Closing, Matches
 from spojoin.wire.sums import Sums, added
 
 
@@ -20,9 +21,9 @@ from spojoin.wire.sums import Sums, added
 class ClosedRows:
     """n rows of one side and their partners.
 
-    seqs: int64 (n,); counts: int64 (n,), of all partners
-    offsets: int64 (n + 1,) and partners: int64, seqs, all of them or those that were chosen; None where only counted
-    sums: of what partners add to aggregates; None where nobody sums, or all are 0
+    seqs: int64 (n,); counts: int64 (n,), how many partners each row has
+    offsets: int64 (n + 1,) and partners: int64, the seqs of all or of chosen partners; None if only counted
+    sums: what partners add to aggregates; None if it isn't summed, or if all sums are 0
     """
 
     seqs: I64
@@ -31,7 +32,7 @@ class ClosedRows:
     partners: I64 | None = None
     sums: Sums | None = None
 
-    def only(self, kept: NDArray[np.bool_]) -> ClosedRows:
+    def where(self, kept: NDArray[np.bool_]) -> ClosedRows:
         """The rows that a mask keeps."""
         if kept.all():
             return self
@@ -64,7 +65,7 @@ NO_ROWS = ClosedRows(_NONE, _NONE, np.zeros(1, np.int64), _NONE)
 
 
 def closed_rows(closing: Closing, begin: int, end: int, matches: Matches) -> ClosedRows:
-    """The rows that close at positions [begin, end), with what those of them that search have found."""
+    """The rows that close at positions [begin, end), with the matches of the searching ones."""
     first, last = probe_range(closing.positions, begin, end)
     chosen = closing.rows_at(begin, end)
     at = closing.searching[first:last] - chosen.start
@@ -80,14 +81,15 @@ def closed_rows(closing: Closing, begin: int, end: int, matches: Matches) -> Clo
 
 
 def _spread(sums: Sums, at: I64, n: int) -> Sums:
-    """The sums of n rows, of which those at some places have any."""
+    """The sums of n rows, of which only the rows at `at` have sums."""
     rows = np.zeros((len(sums.keys), n), np.int64)
     rows[:, at] = sums.rows
     return Sums(sums.keys, rows)
 
 
+# P16.4
 def without_own(closing: Closing, begin: int, end: int, matches: Matches, weigh: Callable[[I64], Sums]) -> Matches:
-    """What the rows that search have found, but for themselves; weigh: gives the weights of rows by seq, int64 (n,)."""
+    """The matches of searching rows without the rows themselves; weigh: returns rows' weights by seq, int64 (n,)."""
     if closing.own is None:
         return matches
     first, last = probe_range(closing.positions, begin, end)
@@ -102,7 +104,32 @@ def without_own(closing: Closing, begin: int, end: int, matches: Matches, weigh:
 
 
 def _less(sums: Sums, chosen: NDArray[np.bool_], weights: Sums) -> Sums:
-    """Sums of which some are less by weights, one each."""
+    """The sums, less one row's weights for each chosen row."""
     rows = np.zeros((len(weights.keys), len(chosen)), np.int64)
     rows[:, chosen] = -weights.rows
     return added([sums, Sums(weights.keys, rows)])
+
+
+class Residual:
+    """Filters pairs by the conditions that no index answers."""
+
+    def __init__(self, query: Query) -> None:
+        self.program = residual_program(query)
+
+    def true_matches(
+        self, matches: Matches, probes: I64, *, as_left: bool, histories: Sequence[HeldColumns]
+    ) -> Matches:
+        """The matches of one direction that meet the conditions; probes: int64 (m,), their seqs."""
+        assert matches.offsets is not None, "pairs are listed to be filtered"
+        assert matches.partners is not None, "pairs are listed to be filtered"
+        own = np.repeat(probes, np.diff(matches.offsets))
+        left, right = (own, matches.partners) if as_left else (matches.partners, own)
+        return with_partners(matches, self.program.are_true(SeqPairs(left, right, histories)))
+
+
+def with_partners(matches: Matches, kept: NDArray[np.bool_]) -> Matches:
+    """Matches with only those listed partners that a mask keeps."""
+    assert matches.offsets is not None, "pairs are listed to be filtered"
+    assert matches.partners is not None, "pairs are listed to be filtered"
+    lengths = marked_each(kept, matches.offsets)
+    return Matches(lengths, before(lengths), matches.partners[kept])

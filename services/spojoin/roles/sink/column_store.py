@@ -1,4 +1,8 @@
-"""One payload column of the rows that windows reach, taken by place."""
+"""Columns in Arrow's memory, written in place: the payload of rows that windows reach, and results.
+
+Arrow's memory pool keeps the pages of freed memory. NumPy gets new memory from the system for each large array, and
+mapping its pages costs several times as much as filling them.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spojoin.arrays import I64
 from spojoin.errors import BadData
 from spojoin.kernels.segments import gather, gather_bits
 from spojoin.kernels.tail import Tail
 from spojoin.kernels.texts import WORD, gather_texts, text_places
-from spojoin.wire.records import I64
 
-#: NumPy types whose values have as many bytes as Arrow's; only copied, never computed with.
+#: NumPy types whose values have as many bytes as Arrow's; they are only used for copying.
 _AS_BYTES: dict[int, type[np.generic]] = {8: np.uint8, 16: np.uint16, 32: np.int32, 64: np.int64, 128: np.complex128}
-#: The recent values of other types are appended to the others once they are more than one in so many.
+#: Recent values of other types are merged with the older ones once they are more than one in this many.
 _RECENT_ONE_IN = 4
-#: Buffers have this many times the room of what they hold: a window is large, and a copy in time is cheap.
+#: Buffers are this many times as large as their content: windows are large, and occasional copying is cheap.
 GROWTH = 1.2
-#: Arrow counts the bytes of a column's texts in 31 bits.
+#: Arrow's offsets of a column's texts have 31 bits.
 _TEXT_BYTES_MAX = (1 << 31) - 1
 
 _tail = partial(Tail, growth=GROWTH)
@@ -32,12 +36,12 @@ class ColumnStore(ABC):
     """Values of indexes [first, end) of a stream."""
 
     @abstractmethod
-    def append(self, values: pa.Array) -> None:
+    def append_values(self, values: pa.Array) -> None:
         """Add values behind the last one."""
 
     @abstractmethod
-    def take(self, places: I64, first: int = 0) -> pa.Array:
-        """Values by place, int64 (n,): each `first` more than its index less the first index held."""
+    def values_at(self, places: I64, first: int = 0) -> pa.Array:
+        """Values by place, int64 (n,): a place is the index, less the first held index, plus `first`."""
 
     @abstractmethod
     def drop_below(self, index: int) -> None:
@@ -50,41 +54,40 @@ class ColumnStore(ABC):
 
 
 def column_store(kind: pa.DataType, first: int) -> ColumnStore:
-    """An empty store of values of a type, whose first index is `first`."""
+    """An empty store for values of a type; `first`: its first index."""
     if pa.types.is_primitive(kind) or pa.types.is_decimal128(kind):
         return FixedColumn(kind, first)
     return TextColumn(kind, first) if kind in (pa.string(), pa.binary()) else OtherColumn(kind, first)
 
 
 class Validity:
-    """Which values are not NULL, from the first NULL on that comes."""
+    """Which values are not NULL, kept from the first NULL on."""
 
     def __init__(self) -> None:
         self._flags: Tail | None = None
 
-    def append(self, values: pa.Array, held: int, first: int) -> None:
-        """Add the flags of values that follow `held` others, the first of which has index `first`."""
+    def append_flags(self, values: pa.Array, held: int, first: int) -> None:
+        """Add the flags of values that follow `held` others; first: the index of the first of those."""
         if values.null_count and self._flags is None:
             self._flags = _tail(first, dtype=np.uint8)
             self._flags.append(np.ones(held, np.uint8))
         if self._flags is not None:
             self._flags.append(np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.uint8))
 
-    def take(self, places: I64, first: int) -> pa.Buffer | None:
-        """Arrow's validity of values by place; None where all are valid."""
+    def flags_at(self, places: I64, first: int) -> pa.Buffer | None:
+        """Arrow's validity of values by place; None if all are valid."""
         if self._flags is None:
             return None
         bits, zeros = _bits(self._flags.held.view(np.uint8), places, first)
         return bits if zeros else None
 
     def drop_below(self, index: int) -> None:
-        """Forget smaller indexes."""
         if self._flags is not None:
             self._flags.drop_below(index)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the flags, room included."""
+        """Bytes of the flags, spare room included."""
         return 0 if self._flags is None else self._flags.buffer.nbytes
 
 
@@ -97,15 +100,14 @@ class FixedColumn(ColumnStore):
         self._values = _tail(first, dtype=np.uint8 if self._is_bool else _AS_BYTES[kind.bit_width])
         self._valid = Validity()
 
-    def append(self, values: pa.Array) -> None:
+    def append_values(self, values: pa.Array) -> None:
         """Add values behind the last one."""
-        self._valid.append(values, len(self._values), self._values.first)
+        self._valid.append_flags(values, len(self._values), self._values.first)
         self._values.append(self._numbers(values))
 
-    def take(self, places: I64, first: int = 0) -> pa.Array:
-        """Values by place."""
+    def values_at(self, places: I64, first: int = 0) -> pa.Array:
         return pa.Array.from_buffers(
-            self._kind, len(places), [self._valid.take(places, first), self._taken(places, first)]
+            self._kind, len(places), [self._valid.flags_at(places, first), self._taken(places, first)]
         )
 
     def drop_below(self, index: int) -> None:
@@ -137,7 +139,7 @@ class FixedColumn(ColumnStore):
 
 
 class TextColumn(ColumnStore):
-    """Texts or bytes: where each begins, and all bytes in one buffer."""
+    """Texts or bytes: the offset of each, and all bytes in one buffer."""
 
     def __init__(self, kind: pa.DataType, first: int) -> None:
         self._kind = kind
@@ -146,11 +148,11 @@ class TextColumn(ColumnStore):
         self._bytes = _tail(dtype=np.uint8)
         self._valid = Validity()
 
-    def append(self, values: pa.Array) -> None:
+    def append_values(self, values: pa.Array) -> None:
         """Add values behind the last one."""
         if not len(values):
             return
-        self._valid.append(values, len(self._starts) - 1, self._starts.first)
+        self._valid.append_flags(values, len(self._starts) - 1, self._starts.first)
         _, offsets, data = values.buffers()
         ends = np.frombuffer(offsets, np.int32, len(values) + 1, 4 * values.offset).astype(np.int64)
         if data is not None:
@@ -158,7 +160,7 @@ class TextColumn(ColumnStore):
             self._bytes.append(own)
         self._starts.append(ends[1:] + (self._starts.held[-1] - ends[0]))
 
-    def take(self, places: I64, first: int = 0) -> pa.Array:
+    def values_at(self, places: I64, first: int = 0) -> pa.Array:
         """Values by place. Raises BadData where their bytes are more than a column holds."""
         starts, count = self._starts.held, len(places)
         (begins, _), (offsets, ends) = _room(count, np.int64), _room(count + 1, np.int32)
@@ -167,7 +169,9 @@ class TextColumn(ColumnStore):
             raise BadData(f"{count:,} results have {size:,} bytes of text in one column, more than Arrow holds at once")
         taken, buffer = _room(size + WORD, np.uint8)
         gather_texts(self._bytes.buffer.view(np.uint8), self._bytes.origin, begins, offsets, taken)
-        return pa.Array.from_buffers(self._kind, count, [self._valid.take(places, first), ends, buffer.slice(0, size)])
+        return pa.Array.from_buffers(
+            self._kind, count, [self._valid.flags_at(places, first), ends, buffer.slice(0, size)]
+        )
 
     def drop_below(self, index: int) -> None:
         """Forget the values of smaller indexes."""
@@ -182,7 +186,7 @@ class TextColumn(ColumnStore):
 
 
 class OtherColumn(ColumnStore):
-    """Values of any type, such as maps: all but the recent ones in one array."""
+    """Values of any type, such as maps: older ones in one array, recent ones in pieces."""
 
     def __init__(self, kind: pa.DataType, first: int) -> None:
         self._first = first
@@ -190,15 +194,15 @@ class OtherColumn(ColumnStore):
         self._recent: list[pa.Array] = []
         self._recent_rows = 0
 
-    def append(self, values: pa.Array) -> None:
+    def append_values(self, values: pa.Array) -> None:
         """Add values behind the last one."""
         self._recent.append(values)
         self._recent_rows += len(values)
         if _RECENT_ONE_IN * self._recent_rows > len(self._whole):
             self._join()
 
-    def take(self, places: I64, first: int = 0) -> pa.Array:
-        """Values by place; recent ones are taken apart, and put between the others."""
+    def values_at(self, places: I64, first: int = 0) -> pa.Array:
+        """Values by place; recent and older values are gathered separately, then put in order."""
         places = places - first
         is_recent = places >= len(self._whole)
         if not is_recent.any():
@@ -221,7 +225,7 @@ class OtherColumn(ColumnStore):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values held."""
+        """Bytes of the held values."""
         return int(self._whole.nbytes + sum(each.nbytes for each in self._recent))
 
     def _join(self) -> None:
@@ -230,12 +234,24 @@ class OtherColumn(ColumnStore):
 
 
 def _bits(flags: NDArray[np.uint8], places: I64, first: int) -> tuple[pa.Buffer, int]:
-    """Flags by place as Arrow's bits, and how many are 0."""
+    """Flags by place as Arrow's bits, and how many of them are 0."""
     bits, buffer = _room(-(-len(places) // 8), np.uint8)
     return buffer, gather_bits(flags, places, first, bits)
 
 
 def _room(n: int, dtype: type[np.generic] | np.dtype[Any]) -> tuple[NDArray[Any], pa.Buffer]:
-    """Make n values to be written, and the Arrow buffer that they fill."""
+    """Allocate n values to be written, and the Arrow buffer that holds them."""
     buffer = pa.allocate_buffer(n * np.dtype(dtype).itemsize)
     return np.frombuffer(buffer, dtype), buffer
+
+
+def int64_column(n: int) -> tuple[I64, pa.Array]:
+    """Allocate n values to be written, and the Arrow array that holds them."""
+    buffer = pa.allocate_buffer(n * 8)
+    return np.frombuffer(buffer, np.int64), pa.Array.from_buffers(pa.int64(), n, [None, buffer])
+
+
+def held_in(values: I64) -> list[pa.Array]:
+    """The rows of a contiguous int64 (k, n) as Arrow arrays over the same memory, without checks, which cost more."""
+    memory, (k, n) = pa.py_buffer(values), values.shape
+    return [pa.Array.from_buffers(pa.int64(), n, [None, memory], offset=row * n) for row in range(k)]

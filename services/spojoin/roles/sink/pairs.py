@@ -12,46 +12,47 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spojoin.expressions.pairs import PairExpressions
+from spojoin.arrays import I64
+from spojoin.expressions.pair_expressions import PairExpressions
 from spojoin.expressions.types import select_schema, value_type
 from spojoin.model import AGGREGATE, TRACE, PairExpression, Query, Use
-from spojoin.wire.records import I64
 
-#: In place of a row's seq: there is none, and its columns are NULL.
+#: In place of a seq: there is no row, and its columns are NULL.
 NO_ROW = -1
-#: Pairs whose columns are gathered by several threads: fewer take less time than to wake one.
+#: From this many pairs on, several threads gather columns; fewer take less time than waking a thread.
 SHARED_MIN = 1 << 12
 
 Each = Callable[[Sequence[Callable[[], pa.Array]]], list[pa.Array]]
 
 
 def in_turn(tasks: Sequence[Callable[[], pa.Array]]) -> list[pa.Array]:
-    """The results of functions, called one after the other."""
+    """The results of functions that are called one after the other."""
     return [task() for task in tasks]
 
 
 class HeldColumns(Protocol):
-    """Where the rows of one side are held, by seq."""
+    """The held columns of one side's rows, by seq."""
 
     def gathers(self, names: Sequence[str], seqs: I64) -> list[Callable[[], pa.Array]]:
-        """One function a column, which gives the values of n rows by their seqs, int64 (n,)."""
+        """For each column a function that returns the values of n rows by their seqs, int64 (n,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """The rows of a result; probes and traces as in `Result`."""
+    """The rows of a result, and the number of partners behind them, listed or not; probes, traces: as in `Result`."""
 
     rows: pa.RecordBatch
     probes: I64 | None = None
     traces: pa.Array | None = None
+    matches: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeqPairs:
-    """n pairs by the seqs of their sides, int64 (n,) each, and where the rows of either side are held.
+    """n pairs by the seqs of their sides, int64 (n,) each, and the held columns of both sides.
 
-    either may be NO_ROW: all its columns are NULL then
-    aggregates: of each left row in place of partners, by number, n values each
+    left, right: NO_ROW for a row whose columns are all NULL
+    aggregates: by number, n values each: one for each left row, in place of its partners
     """
 
     left: I64
@@ -60,8 +61,8 @@ class SeqPairs:
     aggregates: Mapping[str, pa.Array] = field(default_factory=dict)
 
     def columns(self, uses: Sequence[Use], each: Each = in_turn) -> dict[Use, pa.Array]:
-        """The columns of these uses, n values each; `each` calls what gathers them."""
-        if not len(self.left):  # a stream that has had no row yet has no columns
+        """The columns of these uses, n values each; each: calls the functions that gather them."""
+        if not len(self.left):  # a stream without any row yet has no columns
             return {use: pa.array([], value_type(use.type)) for use in uses}
         found = {use: self._number(use.side) for use in uses if use.is_number}
         found |= {use: self.aggregates[use.name] for use in uses if use.side == AGGREGATE}
@@ -89,7 +90,7 @@ class SeqPairs:
         return pa.array(seqs, mask=seqs == NO_ROW)
 
     def traces(self, probes: I64) -> pa.Array:
-        """The traces of the rows that answered: probes, int64 (n,), of each pair one of its sides."""
+        """The traces of the rows that answered; probes: int64 (n,), for each pair the seq of one of its sides."""
         found = pa.nulls(len(probes), pa.string())
         for is_probe, history in ((probes == self.left, self.histories[0]), (probes == self.right, self.histories[-1])):
             if is_probe.any():
@@ -106,22 +107,22 @@ def _taken(gather: Callable[[], pa.Array], places: pa.Array) -> pa.Array:
 
 
 class PairProgram:
-    """Some expressions of pairs that are held by seq."""
+    """Expressions that are evaluated for pairs given by seqs."""
 
     def __init__(self, expressions: Sequence[PairExpression], *, is_timed: bool = True) -> None:
         self._expressions = PairExpressions(expressions, is_timed=is_timed)
 
     @property
     def failures(self) -> int:
-        """Pairs, cumulative, for which an expression had no value and is NULL."""
+        """How many pairs had no value for an expression, which is then NULL (cumulative)."""
         return self._expressions.failures
 
     def run(self, pairs: SeqPairs) -> list[pa.Array]:
-        """One array an expression, n values each."""
+        """One array for each expression, n values each."""
         return self._expressions.values(pairs.columns(self._expressions.uses), len(pairs.left))
 
     def are_true(self, pairs: SeqPairs) -> NDArray[np.bool_]:
-        """Of which pairs the first expression, a condition, is true, (n,)."""
+        """Which pairs meet the first expression, a condition, (n,)."""
         holds = self.run(pairs)[0].cast(pa.bool_()).fill_null(False)
         return np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
 
@@ -129,24 +130,24 @@ class PairProgram:
 def residual_program(query: Query) -> PairProgram:
     """All residual conditions of a query as one.
 
-    In a FULL JOIN a pair is judged for its left row and for its right one: no clock may judge it (P10).
+    In a FULL JOIN a pair is evaluated both for its left row and for its right row, so no time limit may decide (P10).
     """
     sql = " AND ".join(f"({each.sql})" for each in query.residuals)
     uses = tuple(dict.fromkeys(use for each in query.residuals for use in each.uses))
     kind, text = query.residuals[0].type, " AND ".join(each.text for each in query.residuals)
-    return PairProgram([PairExpression(sql, uses, kind, text)], is_timed=not query.both_ask)
+    return PairProgram([PairExpression(sql, uses, kind, text)], is_timed=not query.both_ask)  # P10.5
 
 
 class Projection:
     """The select list: a record batch of exactly its columns."""
 
     def __init__(self, query: Query, each: Each = in_turn) -> None:
-        self._select = query.select
+        self._select = query.results.select
         self._each = each
-        self._plain = list(dict.fromkeys(each.plain for each in query.select if each.plain is not None))
-        self.program = PairProgram([each.expression for each in query.select if each.plain is None])
+        self._plain = list(dict.fromkeys(each.plain for each in query.results.select if each.plain is not None))
+        self.program = PairProgram([each.expression for each in query.results.select if each.plain is None])
 
-    def rows(self, pairs: SeqPairs) -> pa.RecordBatch:
+    def select_rows(self, pairs: SeqPairs) -> pa.RecordBatch:
         """The columns of n pairs."""
         if not len(pairs.left):
             return pa.RecordBatch.from_pylist([], schema=select_schema(self._select))

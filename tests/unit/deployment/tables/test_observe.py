@@ -14,12 +14,11 @@ from typer.testing import CliRunner
 from helm.tables import files
 from helm.tables.__main__ import main
 from helm.tables.alerts import ALERTS, NEEDED, RELEASE, release_rules, rules
-from helm.tables.charts import FRAME_READERS, LOOPS
 from helm.tables.dashboards import DASHBOARDS
 from helm.tables.expressions import SCOPE, filled, names
 from helm.tables.page import exposed, expressions_of, users
 from helm.tables.panels import COLUMNS, as_json
-from spojoin.protocol.topology import TOPOLOGY, Role, Topic
+from spojoin.protocol.topology import TOPOLOGY, Topic
 from spojoin.telemetry.metrics import SERVICE_LABELS, Metrics
 
 CHART = Path(__file__).parents[4] / "helm" / "spojoin"
@@ -148,13 +147,7 @@ def test_the_described_metrics_are_those_of_the_registry() -> None:
         assert (family.type, family.documentation) == (described[name].kind, described[name].help_text)
 
 
-def test_groups_of_roles_follow_the_topology() -> None:
-    def pattern(roles) -> str:
-        return "~" + "|".join(role.value for role in roles)
-
-    readers = [edge.role for edge in TOPOLOGY if Topic.FRAMES in edge.reads]
-    assert pattern(role for role in Role if role in readers) == FRAME_READERS
-    assert pattern(NEEDED) == LOOPS
+def test_roles_whose_answers_are_awaited_are_needed() -> None:
     assert all(edge.role in NEEDED for edge in TOPOLOGY if {Topic.MATCHES, Topic.RESULTS} & set(edge.writes))
 
 
@@ -170,7 +163,7 @@ def test_check_names_stale_files_and_write_updates_them(tmp_path) -> None:
     app = typer.Typer()
     app.command()(main)
     shutil.copytree(CHART / "dashboards", tmp_path / "dashboards")
-    for name in ("values.yaml", "SECURITY.md"):
+    for name in ("values.yaml", "README.md", "SECURITY.md"):
         shutil.copy(CHART / name, tmp_path)
     (tmp_path / "dashboards" / "old.json").write_text("{}")
     (tmp_path / "dashboards" / "spojoin-role.json").write_text("{}")

@@ -7,7 +7,7 @@ from spojoin.protocol.topology import SHARED, TOPOLOGY, Role, Topic
 
 PAGE = """# By hand
 
-<!-- Made by `python -m helm.tables --write` from here on -->
+<!-- Made by `python -m helm.tables --write` from here on: rights -->
 old
 <!-- to here -->
 
@@ -33,4 +33,4 @@ def test_each_user_has_a_row_with_its_topics():
         cells = with_standbys(edge).reads, edge.writes, (*edge.trims, *removed)
         for cell, topics in zip(rows[edge.role][1:4], cells, strict=True):
             assert set(cell.split()) == {shown.get(topic, f"`{topic.value}`") for topic in (*topics, *beats)}
-    assert [name for name, cells in rows.items() if "makes what it sees" in cells[-1]] == [Person.TOPICS]
+    assert [name for name, cells in rows.items() if "creates the topics that it sees" in cells[-1]] == [Person.TOPICS]

@@ -7,10 +7,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from kubernetes.client.exceptions import ApiException
 
 from loadgen.chaos import kubernetes as pods
-from loadgen.chaos.kubernetes import KubernetesDriver, PodCluster, PodUnavailable
+from loadgen.chaos.kubernetes import KubernetesDriver, PodCluster
 from spojoin.errors import ConfigurationError
 
 RELEASE = {"app.kubernetes.io/name": "spojoin", "app.kubernetes.io/instance": "q3"}
@@ -108,42 +107,6 @@ def test_no_pods_are_a_mistake():
         driver(Api()).targets()
 
 
-def test_the_numbered_pod_is_deleted_or_another_if_fewer_are_left():
-    api = Api(pod("b", "pojoin"), pod("a", "pojoin"))
-    place = driver(api)
-    place.delete("pojoin-1")
-    place.delete("pojoin-1")
-    assert api.deleted == ["b", "a"]
-
-
-def test_a_pod_that_has_gone_is_looked_up_again():
-    api = Api(pod("a", "logical-and"))
-    delete, gone = api.delete_namespaced_pod, [ApiException(404, "Not Found"), ApiException(503, "busy")]
-
-    def refuse_twice(*names):
-        if gone:
-            raise gone.pop()
-        delete(*names)
-
-    api.delete_namespaced_pod = refuse_twice
-    driver(api).delete("logical-and-0")
-    assert api.deleted == ["a"]
-    assert not gone
-
-
-def test_waiting_for_a_pod_is_limited(monkeypatch):
-    monkeypatch.setattr(pods, "POD_TIMEOUT_S", 0.0)
-    with pytest.raises(PodUnavailable, match="sink-0"):
-        driver(Api()).kill("sink-0")
-
-
-def test_what_the_account_may_not_do_is_reported():
-    api = Api(pod("a", "sink"))
-    api.refusals = [ApiException(403, "Forbidden")]
-    with pytest.raises(ConfigurationError, match="pods/exec"):
-        driver(api).delete("sink-0")
-
-
 def test_signals_are_sent_from_inside():
     api, shell = Api(pod("a", "sink")), Shell()
     place = driver(api, shell)
@@ -153,26 +116,6 @@ def test_signals_are_sent_from_inside():
     assert [command[-1] for _, command in shell.run] == ["SIGKILL", "SIGSTOP", "SIGCONT"]
 
 
-def test_a_paused_pod_that_was_replaced_is_left_alone():
-    api, shell = Api(pod("a", "sink")), Shell()
-    place = driver(api, shell)
-    place.pause("sink-0")
-    api.pods = [pod("b", "sink")]
-    place.resume("sink-0")
-    assert len(shell.run) == 1
-
-
-def test_the_limits_of_signals_to_process_1_are_explained():
-    with pytest.raises(ConfigurationError, match="shareProcessNamespace"):
-        driver(Api(pod("a", "sink")), Shell("is process 1")).kill("sink-0")
-
-
-def test_a_container_that_is_still_starting_is_retried():
-    shell = Shell("struck 0", "", "struck 1")
-    driver(Api(pod("a", "sink")), shell).kill("sink-0")
-    assert len(shell.run) == 3
-
-
 def test_the_broker_is_terminated_or_deleted():
     kafka = pod("kafka-0", "kafka", labels={"app": "kafka"})
     api, shell = Api(kafka), Shell()
@@ -180,17 +123,6 @@ def test_the_broker_is_terminated_or_deleted():
     assert shell.run == [("kafka-0", ["sh", "-c", "kill -TERM 1"])]
     driver(api, is_broker_deleted=True).restart_broker()
     assert api.deleted == ["kafka-0"]
-
-
-def test_redis_needs_an_address():
-    with pytest.raises(ConfigurationError, match="--redis"):
-        driver(Api()).flush_redis()
-
-
-def test_the_releases_own_redis_is_deleted():
-    api = Api(pod("q3-redis-x", "redis"), pod("q3-sink-x", "sink"))
-    driver(api, is_redis_deleted=True).flush_redis()
-    assert api.deleted == ["q3-redis-x"]
 
 
 # --- the signal itself ------------------------------------------------------------------------------------------------

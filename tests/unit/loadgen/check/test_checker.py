@@ -1,7 +1,5 @@
 """The checker must accept correct results and find each planted error in wrong ones."""
 
-import hashlib
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,6 +8,7 @@ from loadgen.check import judging, ordering, rows
 from loadgen.check.ordering import StreamRows
 from loadgen.check.results import ResultRecord, accept
 from loadgen.check.verdict import Verdict
+from loadgen.window import window_of
 from spojoin.query.load import parse_query
 
 SELF = """
@@ -73,7 +72,7 @@ def joined(query, order):
     for t, (stream, row) in enumerate(order):
         target = 0 if query.is_self else 1 - stream
         earlier = [u for u in range(t) if order[u][0] == target]
-        members = earlier[max(0, -(-len(earlier) // 5) * 5 - 20) :]
+        members = earlier[window_of(len(earlier), 20, 5)]
         left = [u for u in members if row["a"] > order[u][1]["a"] and row["b"] < order[u][1]["b"]]
         right = [u for u in members if row["a"] < order[u][1]["a"] and row["b"] > order[u][1]["b"]]
         yield t, left if query.is_self or stream == 0 else [], right if query.is_self or stream == 1 else []
@@ -144,21 +143,6 @@ def test_correct_results_are_exact(text, order, output):
     assert verdict.completeness == 1
 
 
-@pytest.mark.parametrize(("text", "order"), [(t, o) for t, o, output in CASES if output == "count"])
-def test_the_digests_of_output_and_definition_agree_iff_the_rows_do(text, order):
-    case = Case(text, order, "count")
-    names = ("seq", "key", "as_left", "as_right") if case.query.is_self else ("seq", "key", "matches")
-    lines = "".join(" ".join(str(row[name]) for name in names) + "\n" for row in case.rows)
-    verdict = case.verdict()
-    assert verdict.output_sha256 == verdict.oracle_sha256 == hashlib.sha256(lines.encode()).hexdigest()
-    assert case.verdict(sample=5).oracle_sha256 is None
-    del case.rows[30]
-    damaged = case.verdict()
-    assert damaged.output_sha256 != damaged.oracle_sha256
-    if order == "event_time":  # by arrival, only the results show the order
-        assert damaged.oracle_sha256 == verdict.oracle_sha256
-
-
 @pytest.mark.parametrize(("text", "order", "output"), CASES)
 @pytest.mark.parametrize("at", [0, 7, 30, -1])
 def test_a_missing_row_is_found(text, order, output, at):
@@ -205,12 +189,6 @@ def test_a_wrong_count_is_found(text, order, step):
     assert verdict.false_positives == max(step, 0)
     assert verdict.rows_right == verdict.rows_expected - 1
     assert f"probe {at}:" in verdict.first_difference
-
-
-def test_a_wrong_sum_is_found():
-    case = Case(SELF, "event_time", "count")
-    case.rows[33]["matches"] += 1
-    assert "probe 33" in case.verdict().first_difference
 
 
 @pytest.mark.parametrize(("text", "order"), [(SELF, "event_time"), (CROSS, "event_time")])
@@ -261,15 +239,6 @@ def test_a_wrong_key_is_found():
     verdict = case.verdict()
     assert verdict.misordered == 1
     assert "nobody" in verdict.first_difference
-
-
-def test_the_seed_chooses_which_probes_a_sample_checks():
-    case = Case(SELF, "event_time", "count")
-    assert case.verdict(sample=10).probes_checked == 10
-    case.rows[44]["as_left"] += 1
-    case.rows[44]["matches"] += 1
-    found = {case.verdict(sample=10, seed=seed).is_exact for seed in range(40)}
-    assert found == {True, False}
 
 
 @pytest.mark.parametrize("text", [SELF, CROSS])

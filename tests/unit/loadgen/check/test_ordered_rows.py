@@ -84,25 +84,3 @@ def test_nan_is_equal_to_itself():
     rows = [(1, float("nan"), "a"), (2, 0.5, "b")]
     assert compared(rows, rows).is_same
     assert compared([rows[0], (2, 0.5, "c")], rows).first == "result row 1 is (2, 0.5, 'c'); expected (2, 0.5, 'b')"
-
-
-def test_columns_of_another_type_are_told():
-    other = pa.schema([("n", pa.int32()), *list(SCHEMA)[1:]])
-    outcome = RowComparison().compare(batches(ROWS, 1), batches(ROWS, 2, other))
-    assert outcome.first == "the columns are n int32, x double, t string; expected n int64, x double, t string"
-
-
-def test_dictionaries_and_types_of_keys_make_no_difference():
-    schema = pa.schema([("seq", pa.int64()), ("stream", pa.dictionary(pa.int8(), pa.string())), ("key", pa.int64())])
-    text = pa.schema([("seq", pa.int64()), ("stream", pa.string()), ("key", pa.string())])
-    rows = [(number, "s", number) for number in range(50)]
-    texts = [(number, "s", str(number)) for number in range(50)]
-    assert RowComparison().compare(batches(texts, 1, text), batches(rows, 2, schema)).is_same
-
-
-def test_what_fits_nowhere_is_not_held_for_ever(monkeypatch):
-    monkeypatch.setattr(ordered_rows, "OPEN_ROWS_MAX", 50)
-    outcome = compared([(-1 - number, 0.0, "x") for number in range(400)])
-    assert (outcome.found, outcome.right) == (400, 0)
-    assert outcome.surplus == 400
-    assert not outcome.is_same

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from loadgen.check import publish as module
-from loadgen.check.publish import publish
-from loadgen.check.verdict import Verdict
+from loadgen.check import verdict as module
+from loadgen.check.verdict import Verdict, publish
 from spojoin.local.net import free_port
 from spojoin.ports.interfaces import StoreUnavailable
 from spojoin.ports.memory import ManualClock, MemoryStore

@@ -8,9 +8,7 @@ import pyarrow as pa
 import pytest
 
 from loadgen.check import rows
-from loadgen.check.key_columns import KeyColumns, shared_codes
-from loadgen.check.output_digest import rows_sha256
-from loadgen.check.spark_sql import spark_sql
+from loadgen.check.ordering import KeyColumns, shared_codes
 from spojoin.query.load import parse_query
 
 QUERY = """
@@ -104,17 +102,6 @@ def test_other_values_are_refused(change, reason):
     assert cells(change)[0] == reason
 
 
-def test_an_arrow_message_without_a_column_is_refused_once():
-    table = pa.table({"name": ["n", "m"], "a": [1, 2]})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    values = {"partition": [0], "offset": [0], "value": [sink.getvalue().to_pybytes()]}
-    stream = parse_query(QUERY).streams[0]
-    (found,) = rows.parse([pa.RecordBatch.from_pydict(values)], stream, [], needs_time=False)
-    assert found["reasons"].to_pylist() == ["missing-field"]
-
-
 def test_nan_is_a_double():
     stream, found = parsed({"b": "nan"})
     slot = next(slot for slot, key in enumerate(stream.keys) if key.text.endswith("b"))
@@ -133,44 +120,3 @@ def test_texts_get_numbers_that_are_equal_iff_the_texts_are():
     assert codes.nulls.tolist() == [False, True, False, False, False]
     assert codes.values[0] == codes.values[2]
     assert len({codes.values[0], codes.values[3], codes.values[4]}) == 3
-
-
-def test_what_is_left_to_spark_is_not_guessed():
-    stream, found = parsed({})
-    slot = next(slot for slot, key in enumerate(stream.keys) if not rows.is_read_here(key))
-    with pytest.raises(ValueError, match="needs Spark"):
-        KeyColumns(stream, pa.Table.from_batches([found])).of(slot)
-
-
-def test_expressions_are_translated_with_their_columns():
-    assert spark_sql('"0.a" || \'/\' || "1.b"', {"0.a": "u0", "1.b": "u1"}) == "`u0` || '/' || `u1`"
-
-
-# --- digests of rows --------------------------------------------------------------------------------------------------
-
-SAMPLE = pa.table({"t": ["a", "", None], "d": [0.5, math.nan, None], "n": [1, 0, None], "f": [True, False, None]})
-
-
-def test_a_digest_stands_for_values_and_not_for_how_they_are_held():
-    cut = pa.concat_tables([SAMPLE.slice(0, 1), SAMPLE.slice(1)])
-    coded = SAMPLE.set_column(0, "t", SAMPLE["t"].dictionary_encode())
-    sliced = pa.concat_tables([SAMPLE, SAMPLE]).slice(3)
-    assert {rows_sha256(each) for each in (SAMPLE, cut, coded, sliced)} == {rows_sha256(SAMPLE)}
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        SAMPLE.slice(0, 2),
-        SAMPLE.take([1, 0, 2]),
-        SAMPLE.rename_columns(["t", "d", "n", "g"]),
-        SAMPLE.set_column(0, "t", pa.array(["a", None, ""])),
-        SAMPLE.set_column(0, "t", pa.array(["", "a", None])),
-        SAMPLE.set_column(1, "d", pa.array([0.5, 0.5, None])),
-        SAMPLE.set_column(2, "n", pa.array([1, None, None])),
-        SAMPLE.set_column(2, "n", pa.array([1, 0, None], pa.int32())),
-        SAMPLE.set_column(3, "f", pa.array([True, None, None])),
-    ],
-)
-def test_another_table_has_another_digest(other):
-    assert rows_sha256(other) != rows_sha256(SAMPLE)

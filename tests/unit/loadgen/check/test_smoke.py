@@ -2,11 +2,9 @@
 
 import pytest
 
-from loadgen.check import smoke
-from loadgen.check.smoke import SmokeFailed, SmokeRow, check, wait_for_topics
+from loadgen.check.smoke import SmokeFailed, SmokeRow, check
 from loadgen.load.load_streams import LOADS
-from spojoin.errors import Retryable
-from spojoin.ports.memory import MemoryLog
+from loadgen.window import window_of
 from spojoin.query.load import load_query
 
 
@@ -17,7 +15,7 @@ def query():
 
 
 def right(first, count=3):
-    windows = [seq - max(-(-seq // 10_000) * 10_000 - 100_000, 0) for seq in range(first, first + count)]
+    windows = [seq - window_of(seq, 100_000, 10_000).start for seq in range(first, first + count)]
     return [SmokeRow(first + n, f"mark-{n:03}", window, 0) for n, window in enumerate(windows)]
 
 
@@ -38,34 +36,3 @@ def test_correct_answers_pass(query, first):
 def test_wrong_answers_are_reported(query, damage, said):
     with pytest.raises(SmokeFailed, match=said):
         check(damage(right(123_456)), query)
-
-
-class Starting(MemoryLog):
-    """A Kafka that doesn't answer at first, and gets its topics later still."""
-
-    def __init__(self):
-        super().__init__()
-        self.asked = 0
-
-    def partitions(self, topic):
-        self.asked += 1
-        if self.asked < 3:
-            raise Retryable("Kafka is starting")
-        if self.asked == 5:
-            self.create_topics({"in.racks": 1, "demo.results": 1})
-        return super().partitions(topic)
-
-
-def test_services_that_are_starting_are_waited_for(monkeypatch):
-    monkeypatch.setattr(smoke, "POLL_S", 0.0)
-    log = Starting()
-    wait_for_topics(log, ["in.racks", "demo.results"])
-    assert log.asked > 5
-
-
-def test_what_is_missing_is_reported(monkeypatch):
-    monkeypatch.setattr(smoke, "POLL_S", 0.0)
-    with pytest.raises(SmokeFailed, match=r"no topic in\.racks"):
-        wait_for_topics(MemoryLog(), ["in.racks"], timeout_s=0.0)
-    with pytest.raises(SmokeFailed, match="Kafka is starting"):
-        wait_for_topics(Starting(), ["in.racks"], timeout_s=0.0)

@@ -4,13 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from loadgen.check import whole
-from loadgen.check.history import compared_pairs
+from loadgen.check import history as whole
+from loadgen.check.history import CheckPlan, CheckWay, WholeOutcome
 from loadgen.check.judging import ProbeSample
 from loadgen.check.ordered_rows import OrderedOutcome
 from loadgen.check.ordering import StreamRows
 from loadgen.check.verdict import Verdict
-from loadgen.check.whole import CheckPlan, CheckWay, WholeOutcome
 from spojoin.query.load import parse_query
 
 TEXT = """
@@ -27,14 +26,6 @@ def rows_of(count):
     """One row a second."""
     places = (np.zeros(count, np.int64), np.arange(count), np.zeros(count, np.int64))
     return StreamRows(pa.table({}), places, np.arange(count) * 1_000_000, [None] * count, {})
-
-
-@pytest.mark.parametrize(
-    ("slide", "length", "pairs"),
-    [("1", "100", 2 * 1_000 * 100), ("1 s", "100 s", 2 * sum(min(n, 100) for n in range(1_000)))],
-)
-def test_pairs_are_rows_times_their_window(slide, length, pairs):
-    assert compared_pairs(parse_query(TEXT.format(slide=slide, length=length)), [rows_of(1_000)]) == pairs
 
 
 PLANS = {
@@ -54,11 +45,6 @@ def test_a_history_is_due_for_many_pairs_or_where_it_is_asked_for(monkeypatch, n
     query = parse_query(TEXT.format(slide="1", length="100"))
     assert plan.needs_history(query, [rows_of(1_000)]) == is_due
     assert plan.may_need_history or not is_due
-
-
-def test_the_sample_beside_a_history_is_that_which_was_asked_for_or_some():
-    assert CheckPlan(ProbeSample(7, 3), CheckWay.HISTORY).beside_history() == ProbeSample(7, 3)
-    assert CheckPlan(ProbeSample(None, 3)).beside_history() == ProbeSample(whole.SAMPLE_PROBES, 3)
 
 
 def test_the_verdict_says_what_was_checked_how():

@@ -65,13 +65,6 @@ def test_a_slow_receiver_delays_messages_but_drops_none_and_keeps_the_schedule()
     assert "2 rows" in str(warnings[0])
 
 
-def test_a_punctual_sender_causes_no_warning():
-    warnings = []
-    with OpenLoop(Sent(), packets(5, 0.001), warnings.append) as loop:
-        loop.wait(PATIENCE_S)
-    assert not warnings
-
-
 def test_waiting_raises_the_error_that_ended_the_loop():
     def broken(_):
         raise OSError("no room")
@@ -79,15 +72,3 @@ def test_waiting_raises_the_error_that_ended_the_loop():
     with OpenLoop(Sent(broken), packets(5, 0.001)) as loop, pytest.raises(OSError, match="no room"):
         loop.wait(PATIENCE_S)
     assert loop.rows == 0
-
-
-def test_a_stopped_loop_flushes_what_was_sent():
-    reached = threading.Event()
-    sender = Sent(lambda sent: reached.set() if len(sent) == 3 else None)
-    with OpenLoop(sender, packets(10**9, 0.001)) as loop:
-        assert reached.wait(PATIENCE_S)
-        loop.stop()
-        loop.wait(PATIENCE_S)
-    assert loop.is_done
-    assert loop.rows == len(sender.packets) >= 3
-    assert sender.is_flushed

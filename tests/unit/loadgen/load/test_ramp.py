@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadgen.load.arrivals import Arrivals
-from loadgen.load.load import Load
+from loadgen.load.load import Arrivals, Load
 from loadgen.load.load_streams import LOADS
-from loadgen.load.ramp.main import climb, fill_windows, rows_of_window, table, write
 from loadgen.load.ramp.measure import Bench, StepTimes
-from loadgen.load.ramp.search import Search, highest_that_holds
-from loadgen.load.ramp.step import LagPoint, Measured, judge, lag_growth
+from loadgen.load.ramp.session import climb, fill_windows, table, write
+from loadgen.load.ramp.step import LagPoint, Measured, Search, highest_that_holds, judge
 from spojoin.errors import ConfigurationError
 from spojoin.query.load import load_query
 
@@ -43,18 +41,6 @@ def test_the_limit_is_found_from_above_and_below(start, limit):
     assert limit / 1.12 <= best <= limit
 
 
-def test_the_search_goes_no_further_than_it_may():
-    tried = searched(Search(1_000.0, most=5_000.0), limit=1e9)
-    assert [step.rate for step in tried] == [1_000, 1_500, 2_250, 3_380, 5_000]
-    tried = searched(Search(1_000.0, least=400.0), limit=0.0)
-    assert [step.rate for step in tried] == [1_000, 667, 445, 400]
-    assert highest_that_holds(tried) is None
-
-
-def test_a_rate_above_one_that_fails_does_not_count():
-    assert highest_that_holds([Tried(10, True), Tried(20, False), Tried(30, True)]) == 10
-
-
 def measured(**changes):
     usual = {
         "rate": 1_000.0,
@@ -66,13 +52,6 @@ def measured(**changes):
         "is_drained": True,
     }
     return Measured(**{**usual, **changes})
-
-
-def test_a_flat_lag_and_a_low_p99_hold():
-    step = judge(measured(), 110.0)
-    assert step.holds
-    assert (step.latency_ms_p50, step.latency_ms_p99, step.latency_ms_max) == (60.0, 109.0, 110.0)
-    assert (step.lag_rows, step.lag_growth, step.tuples) == (50.0, 0.0, 1_001)
 
 
 @pytest.mark.parametrize(
@@ -87,12 +66,6 @@ def test_a_flat_lag_and_a_low_p99_hold():
 )
 def test_why_a_rate_does_not_hold_is_reported(changes, said):
     assert said in judge(measured(**changes), 150.0).verdict
-
-
-def test_a_lag_that_rises_and_falls_with_bursts_is_flat():
-    waves = [LagPoint(s / 10, 500.0 * (s % 20 < 5)) for s in range(200)]
-    assert judge(measured(lag=waves), 150.0).holds
-    assert lag_growth([*waves, *(LagPoint(20 + s / 10, 400.0 + 500.0 * (s % 20 < 5)) for s in range(200))]) > 15
 
 
 class Silent:
@@ -155,15 +128,6 @@ def test_a_rate_is_measured_between_settling_and_the_tail():
     assert overseen._load(800.0).first == 440, "the next rate goes on where this one ended"
 
 
-def test_windows_are_filled_first():
-    overseen = bench(Services())
-    overseen.tap.due = lambda: 2 * 3_000
-    assert overseen.fill(3_000)
-    assert overseen.rows == 3_000
-    assert rows_of_window(load_query(LOADS["q1"].query_path)) == 100_000
-    assert rows_of_window(load_query(LOADS["q2"].query_path)) == 100_000, "100 s at 1,000 rows a second"
-
-
 def test_services_that_take_rows_and_answer_none_are_reported(tmp_path):
     overseen = bench(Services(is_up=False))
     overseen.plan = StepTimes(drain_s=0.2)
@@ -194,15 +158,3 @@ def test_the_ramp_reports_what_holds_and_draws_it(tmp_path):
     assert page.count("<td>holds</td>") == sum(step.holds for step in ramp.steps) > 1
     assert orjson.loads((tmp_path / "out" / "ramp.json").read_bytes())["highest_rate"] == ramp.best
     assert f"{ramp.best:,.0f}" in str(table(ramp, "q3").title)
-
-
-def test_the_ramp_goes_no_further_behind_a_backlog():
-    ramp = climb(Limited(), Search(200_000.0), 150.0, lambda _: None)
-    assert [step.rate for step in ramp.steps] == [200_000]
-    assert ramp.best is None
-
-
-def test_services_that_answer_nothing_are_not_drained():
-    overseen = bench(Services(is_up=False))
-    overseen.plan = StepTimes(settle_s=0.1, measure_s=0.5, drain_s=0.2)
-    assert not overseen.measure(100.0).is_drained

@@ -1,7 +1,7 @@
 """The table of layouts has a row for each, all of them complete."""
 
 from loadgen.papers.layout_table import HEADS, main
-from spojoin.published.layouts.catalog import LAYOUTS
+from loadgen.papers.layouts.catalog import LAYOUTS
 
 
 def test_every_layout_is_measured(capsys):

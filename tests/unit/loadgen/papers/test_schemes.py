@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 
 from loadgen.papers.schemes.checkpoint import Sharing, completeness
-from loadgen.papers.schemes.errors import count
-from loadgen.papers.schemes.logical_and import NONE, LogicalAnd, Meeting, OperatorLoad, correctness, overwrite
-from loadgen.papers.schemes.setup import Setup, in_order, served
-from loadgen.papers.schemes.state import Scheme, SimulatedWorkers
-from spojoin.errors import ConfigurationError
+from loadgen.papers.schemes.logical_and import NONE, Meeting, OperatorLoad, correctness, overwrite
+from loadgen.papers.schemes.state import Scheme, Setup, SimulatedWorkers, count
+from loadgen.window import window_of
 from spojoin.ports.memory import MemoryStore
 
 TUPLES = 600
-UNSAFE = [Scheme.ROUND_ROBIN_UNSAFE, Scheme.SIZE_BROADCAST_UNSAFE, Scheme.DISTRIBUTED_CACHE_UNSAFE]
 
 
 def setup(scheme, **changed):
@@ -36,7 +33,7 @@ def pairs_found(workers, trace):
     found, wanted = set(), set()
     set_up = workers.setup
     for probe in range(TUPLES):
-        lower = max(-(-probe // set_up.slide) * set_up.slide - set_up.window, 0)
+        lower = window_of(probe, set_up.window, set_up.slide).start
         for batch, end in enumerate(range(set_up.delta, TUPLES, set_up.delta)):
             worker = batch % set_up.workers
             members = [i for i in range(end - set_up.delta, end) if a[probe] > a[i] and b[probe] < b[i]]
@@ -66,43 +63,6 @@ def test_the_exact_way_has_no_errors_whatever_is_late(seed):
     assert (reported.extra, reported.probes, reported.false_positives, reported.false_negatives) == (0, 0, 0, 0)
 
 
-def test_without_delays_only_schemes_that_await_a_message_err():
-    """Messages take no time here: round robin is exact, sizes come a batch too late, the cache an interval."""
-    instant = {"hop_ms": 1e-9, "merge_us": 0.0, "interval_ms": 0.2, "rate": 1_000.0}
-    extra = {}
-    for scheme in UNSAFE:
-        workers = SimulatedWorkers(setup(scheme, **instant), scheme, MemoryStore())
-        extra[scheme] = count(workers, workers.take(TUPLES), matches).extra
-    assert extra[Scheme.ROUND_ROBIN_UNSAFE] == 0
-    assert extra[Scheme.SIZE_BROADCAST_UNSAFE] > 0
-    assert extra[Scheme.DISTRIBUTED_CACHE_UNSAFE] < extra[Scheme.SIZE_BROADCAST_UNSAFE] / 3
-
-
-@pytest.mark.parametrize("scheme", list(Scheme))
-def test_what_workers_hold_does_not_depend_on_the_chunk_size(scheme):
-    at_once = SimulatedWorkers(setup(scheme, hop_ms=3.0), scheme, MemoryStore()).take(TUPLES)
-    workers = SimulatedWorkers(setup(scheme, hop_ms=3.0), scheme, MemoryStore())
-    traces = [workers.take(n) for n in (1, 2, 97, 300, TUPLES - 400)]
-    assert np.array_equal(np.concatenate([trace.lower for trace in traces], axis=1), at_once.lower)
-    assert np.array_equal(np.concatenate([trace.upper for trace in traces], axis=1), at_once.upper)
-
-
-def test_a_slower_cache_is_more_wrong():
-    extra = []
-    for interval_ms in (1.0, 40.0):
-        scheme = Scheme.DISTRIBUTED_CACHE_UNSAFE
-        workers = SimulatedWorkers(setup(scheme, interval_ms=interval_ms), scheme, MemoryStore())
-        extra.append(count(workers, workers.take(TUPLES), matches).extra)
-    assert extra[0] < extra[1]
-
-
-def test_round_robin_needs_equal_slides_per_worker():
-    with pytest.raises(ConfigurationError, match="6 slides are shared by 4 workers"):
-        SimulatedWorkers(Setup(420, 60, 60, 4, 1_000.0), Scheme.ROUND_ROBIN_UNSAFE, MemoryStore())
-    with pytest.raises(ConfigurationError, match="multiple"):
-        Setup(420, 60, 50, 3, 1_000.0)
-
-
 def bit_arrays():
     rng = np.random.default_rng(9)
     return [rng.random((400, 64)) < 0.5 for _ in range(2)]
@@ -112,16 +72,6 @@ def bit_arrays():
 def test_a_hash_table_makes_every_and_correct(rate, service):
     reported = correctness(Meeting.BY_ID, OperatorLoad(rate, service, 4), bit_arrays())
     assert (reported.tuples, reported.false_positives, reported.false_negatives, reported.answers) == (1.0, 0, 0, 400)
-
-
-def test_without_it_high_rates_make_most_wrong_and_more_workers_fewer():
-    shares = [
-        correctness(Meeting.OVERWRITING_UNSAFE, OperatorLoad(5_000.0, (4.0, 6.0), n), bit_arrays()).tuples
-        for n in (4, 16)
-    ]
-    slow = correctness(Meeting.OVERWRITING_UNSAFE, OperatorLoad(10.0, (0.1, 0.2), 4), bit_arrays())
-    assert shares[0] < shares[1] < 0.5
-    assert slow.tuples == 1.0
 
 
 def test_an_overwritten_bit_array_meets_another_tuples_bits():
@@ -135,17 +85,6 @@ def test_an_overwritten_bit_array_meets_another_tuples_bits():
     assert last.tolist() == [[NONE, 1]]
     assert meet(2, [0, 2, 1, 3]) == [[2, 3], [1, 2]]  # what is left over stays for later
     assert last.tolist() == [[NONE, 3]]
-
-
-@pytest.mark.parametrize("meeting", list(Meeting))
-def test_tuples_meet_their_own_bits_where_there_is_time(meeting):
-    meets = LogicalAnd(meeting, OperatorLoad(1.0, (0.1, 0.1), 3))
-    assert meets.meet(5, 40).tolist() == 2 * [list(range(5, 45))]
-
-
-def test_queues_serve_in_order():
-    assert served(np.array([0.0, 1.0, 5.0]), np.array([2.0, 2.0, 1.0])).tolist() == [2.0, 4.0, 6.0]
-    assert in_order(np.array([3.0, 1.0, 4.0])).tolist() == [3.0, 3.0, 4.0]
 
 
 @pytest.mark.parametrize(("checkpoint_s", "hot"), [(0.0, False), (0.5, False), (0.5, True)])
@@ -163,12 +102,3 @@ def test_completeness_equals_that_of_a_plain_loop(checkpoint_s, hot):
                 found += bool(is_hot[i] or homes[i] == asked[probe] or i / 100 < shared)
     assert completeness(sharing, keys, keys, keys, is_hot) == found / wanted
     assert 0.2 < found / wanted < 1
-
-
-def test_shorter_checkpoints_and_hot_keys_miss_less():
-    keys = np.random.default_rng(2).integers(0, 5, 600).astype(float)
-    cold = np.zeros(600, bool)
-    shares = [completeness(Sharing(10, 100.0, 2.0, s), keys, keys, keys, cold) for s in (2.0, 0.5, 0.1)]
-    assert shares == sorted(shares)
-    assert completeness(Sharing(10, 100.0, 2.0, 2.0), keys, keys, keys, ~cold) == 1.0
-    assert completeness(Sharing(10, 100.0, 2.0, 2.0), keys, keys, keys, keys < 3) > shares[0]

@@ -6,14 +6,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from loadgen.papers.methods.side import Check, Searches, SideSpec
+from loadgen.papers.methods.spo_paper import SpoPaper
 from loadgen.papers.schemes.logical_and import NONE, LogicalAnd, Meeting, OperatorLoad
-from loadgen.papers.schemes.options import OPTIONS, simulated
-from loadgen.papers.schemes.spo_paper_unsafe import setup_of, side_of
+from loadgen.papers.schemes.spo_paper_unsafe import setup_of, side_of, simulated
 from loadgen.papers.schemes.state import Scheme, SimulatedWorkers
+from loadgen.window import window_begin, window_of
 from spojoin.errors import ConfigurationError
 from spojoin.ports.memory import MemoryStore
-from spojoin.published.methods.side import Check, Searches, SideSpec
-from spojoin.published.methods.spo_paper import SpoPaper
+from spojoin.windows import RowWindow, TimeWindow
 
 LENGTH, SLIDE, COUNT = 240, 60, 700
 DIRECTIONS = ((Check(0, False, False), Check(1, False, False)), (Check(1, True, True), Check(0, False, False)))
@@ -22,7 +23,7 @@ FAST = {"rate": "1000000", "hop_ms": "0.1", "service_ms": "0.01", "workers": "3"
 
 
 def spec(**options):
-    base = SideSpec(2, DIRECTIONS, False, LENGTH, SLIDE, False)
+    base = SideSpec(2, DIRECTIONS, RowWindow(LENGTH, SLIDE), False)
     return dataclasses.replace(base, options=dict(simulated({**FAST, **options}).options))
 
 
@@ -42,7 +43,7 @@ def counts_of(asked, cuts=(0, 1, 130, 500, COUNT)):
     side = side_of(asked)
     codes, lo, hi = DATA
     upper = np.arange(COUNT)
-    lower = np.maximum(-(-upper // SLIDE) * SLIDE - LENGTH, 0)
+    lower = np.maximum(window_begin(upper, LENGTH, SLIDE), 0)
     found = []
     for begin, end in pairwise(cuts):
         directions = [Searches(lo[r][:, begin:end], hi[r][:, begin:end]) for r in range(2)]
@@ -66,7 +67,7 @@ def by_a_loop(asked, trace, sources):
     counts, positives, negatives = np.zeros((2, COUNT), int), 0, 0
     for direction in range(2):
         for probe in range(COUNT):
-            lower = max(-(-probe // SLIDE) * SLIDE - LENGTH, 0)
+            lower = window_of(probe, LENGTH, SLIDE).start
             met = sources[direction][:, probe].tolist()
             starts = [source // setup.delta * setup.delta for source in met]
             for i in range(probe):
@@ -113,35 +114,9 @@ def test_without_a_hash_table_bit_arrays_of_other_tuples_are_met(cuts):
     assert positives > 0
 
 
-def test_where_nothing_is_late_bit_arrays_meet_their_own():
-    exact, _ = counts_of(spec())
-    counts, reported = counts_of(spec(logical_and="overwriting_unsafe", rate="1", hop_ms="0.001", service_ms="0.001"))
-    assert (counts == exact).all()
-    assert reported["false_positives"] == reported["false_negatives"] == 0
-
-
-def test_probes_at_the_same_position_see_the_same():
-    """In a cross join, many probes may come between two stored tuples, or none between many."""
-    codes = DATA[0]
-    side = side_of(spec(state="size_broadcast_unsafe"))
-    every = [Searches(np.full((2, 4), -1), np.full((2, 4), 9))] * 2
-    for begin, end, places in ((0, 300, (5, 5, 299, 300)), (300, 650, (300, 300, 640, 650))):
-        upper = np.array(places)
-        lower = np.maximum(-(-upper // SLIDE) * SLIDE - LENGTH, 0)
-        counts = side.take(codes[:, begin:end], every, lower, upper)[0].counts
-        assert counts[0] == counts[1]
-        assert (counts >= 1).all()
-
-
-def test_the_options_name_all_schemes_and_meetings():
-    choices = {option.name: option.choices for option in OPTIONS}
-    assert choices["state"] == tuple(Scheme)
-    assert choices["logical_and"] == tuple(Meeting)
-
-
 def test_the_exact_scheme_is_the_default_and_the_others_need_count_windows():
     assert type(side_of(spec())) is SpoPaper
-    for wrong in ({"is_time": True}, {"lists": True}):
+    for wrong in ({"window": TimeWindow(LENGTH, SLIDE)}, {"lists": True}):
         with pytest.raises(ConfigurationError, match="output: count"):
             side_of(dataclasses.replace(spec(state="round_robin_unsafe"), **wrong))
     with pytest.raises(ConfigurationError, match="slide is 60; it must be a multiple of 50"):

@@ -1,21 +1,26 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadgen.promises.batches import batches, filled
-from loadgen.promises.bit_arrays import and_counts, bit_arrays
-from loadgen.promises.bitmap_probe import BitmapNodes
-from loadgen.promises.data import Columns, by_slot, columns, self_join
-from loadgen.promises.scans import SCANS, TILE, count_both
-from loadgen.promises.window import check_counts, expected_counts
-from tests.support.naive_bench import counts, window_of
+from loadgen.promises.data import Columns, by_slot, check_counts, columns, expected_counts, self_join
+from loadgen.promises.encoding import and_bit_counts, bit_arrays
+from loadgen.promises.probe import BitmapNodes, filled
+from loadgen.promises.scan import SCANS, TILE, count_both
 
 VALUES = st.sampled_from([-1.5, 0.0, 0.25, 0.5, 7.0])
 PAIRS = st.lists(st.tuples(VALUES, VALUES), max_size=40)
+
+
+def counts(stored: Sequence[tuple[float, float]], probe: tuple[float, float]) -> tuple[int, int]:
+    """Matches of a probe as left (l.a > r.a, l.b < r.b) and as right side, in plain Python."""
+    x, y = probe
+    return sum(x > a and y < b for a, b in stored), sum(a > x and b < y for a, b in stored)
 
 
 def as_columns(pairs: list[tuple[float, float]]) -> Columns:
@@ -29,28 +34,6 @@ def as_columns(pairs: list[tuple[float, float]]) -> Columns:
 def test_scans_agree_with_a_loop(name: str, stored: list, probes: list) -> None:
     as_left, as_right = count_both(SCANS[name], as_columns(stored), as_columns(probes))
     assert list(zip(as_left.tolist(), as_right.tolist(), strict=True)) == [counts(stored, p) for p in probes]
-
-
-@pytest.mark.parametrize("name", SCANS)
-def test_scans_agree_across_blocks(name: str) -> None:
-    data = columns("uniform", 20_000 + TILE)
-    stored, probes = data[:20_000], data[20_000:]
-    expected = [counts(list(zip(stored.a.tolist(), stored.b.tolist(), strict=True)), p)
-                for p in zip(probes.a.tolist(), probes.b.tolist(), strict=True)]  # fmt: skip
-    as_left, as_right = count_both(SCANS[name], stored, probes)
-    assert list(zip(as_left.tolist(), as_right.tolist(), strict=True)) == expected
-
-
-@given(
-    pairs=st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=30),
-    slides=st.integers(1, 4),
-    slide=st.integers(1, 5),
-)
-@settings(deadline=None)
-def test_expected_counts_follow_the_window(pairs: list, slides: int, slide: int) -> None:
-    for seq, probe in enumerate(pairs):
-        inside = [pairs[i] for i in window_of(seq, slides * slide, slide)]
-        assert expected_counts(as_columns(pairs), seq, slides * slide, slide) == counts(inside, probe)
 
 
 def test_a_wrong_count_is_found() -> None:
@@ -81,20 +64,7 @@ def test_bit_arrays_agree_with_a_loop(first: list[int], bounds: list, data: st.D
         sum(least <= a <= greatest and least <= b <= greatest for a, b in zip(first[:end], second[:end], strict=True))
         for (least, greatest), end in zip(bounds, ends, strict=True)
     ]
-    assert and_counts(words[0], words[1], np.array(ends, np.int64)).tolist() == both
-
-
-def test_batches_end_with_their_group_and_hold_everything_once() -> None:
-    codes = (np.arange(25) % 7, np.arange(25) % 3)
-    made = list(batches(codes, group_tuples=10, batch_tuples=4))
-    assert [(b.first, b.end, b.group) for b in made] == [
-        (0, 4, 0), (4, 8, 0), (8, 10, 0), (10, 14, 1), (14, 18, 1), (18, 20, 1), (20, 24, 2), (24, 25, 2),
-    ]  # fmt: skip
-    for batch in made:
-        for column in batch.columns:
-            by_arrival = codes[column.slot][batch.first : batch.end]
-            assert column.codes.tolist() == sorted(by_arrival.tolist())
-            assert by_arrival[column.order].tolist() == column.codes.tolist()
+    assert and_bit_counts(words[0], words[1], np.array(ends, np.int64)).tolist() == both
 
 
 @pytest.mark.parametrize("workload", ["ties", "taxi"])

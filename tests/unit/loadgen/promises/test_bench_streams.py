@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,24 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from loadgen.load.tap import ResultsTap
-from loadgen.promises import parts
-from loadgen.promises.data import (
-    FIRST_MS,
-    FLIGHTS,
-    NAMES,
-    columns,
-    keyed_self_join_text,
-    self_join,
-    self_join_text,
-    with_keys,
-)
-from loadgen.promises.parts import Stopwatch, run_by_part
-from loadgen.promises.produce import INTERVAL_S, PacedProducer, arrow_messages, fill, json_messages
-from loadgen.promises.services import Throughput, json_figures, on_cores
+from loadgen.promises.data import FIRST_MS, columns, self_join_text, with_keys
+from loadgen.promises.parts import run_by_part
+from loadgen.promises.serving import INTERVAL_S, PacedProducer, arrow_messages, json_messages
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
 from spojoin.query.load import parse_query
-from spojoin.roles.router.parse import parse
+from spojoin.roles.router.reading.parse import parse_messages
 from spojoin.wire.records import Result
 from spojoin.wire.results import result_to_message
 from tests.support.messages import InputMessage
@@ -38,36 +23,14 @@ from tests.support.messages import InputMessage
 ROWS, RESULTS = LogPartition("in.rows", 0), LogPartition("bench.results", 0)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_workloads_are_finite_and_repeatable(name: str) -> None:
-    data = columns(name, 1_000)
-    assert len(data) == 1_000
-    assert np.isfinite(data.a).all()
-    assert np.isfinite(data.b).all()
-    assert (columns(name, 500).a == data.a[:500]).all()
-
-
-def test_flights_are_looped() -> None:
-    data = columns(FLIGHTS, 700_000)
-    period = np.flatnonzero((data.a[1:] == data.a[0]) & (data.b[1:] == data.b[0])) + 1
-    assert any((data.a[p : p + 1_000] == data.a[:1_000]).all() for p in period[period > 300_000])
-
-
-def test_router_reads_back_the_messages() -> None:
-    data, stream = columns("ties", 10), self_join(10, 5).streams[0]
-    for values in (arrow_messages(data, 4), json_messages(data)):
-        messages = [InputMessage(offset, 0, value) for offset, value in enumerate(values)]
-        rows = parse(stream, False, 0, 0, messages)
-        assert not rows.dead
-        assert [column.tolist() for column in rows.codes] == [column.tolist() for column in data.codes]
-
-
 def test_router_reads_back_the_messages_with_keys_and_times() -> None:
-    data, query = columns("ties", 2_001), parse_query(keyed_self_join_text(10, 5, "bench"))
+    keyed = "schema: {id: string, a: double, b: double, ts: timestamp}\n    key: id\n    time: ts"
+    text = self_join_text(10, 5).replace("schema: {a: double, b: double}", keyed)
+    data, query = columns("ties", 2_001), parse_query(text)
     table = with_keys(data)
     for values in (arrow_messages(table, 1_000), json_messages(table)):
         messages = [InputMessage(offset, 0, value) for offset, value in enumerate(values)]
-        rows = parse(query.streams[0], True, 0, 0, messages)
+        rows = parse_messages(query.streams[0], True, 0, 0, messages)
         assert not rows.dead
         assert [column.tolist() for column in rows.codes] == [column.tolist() for column in data.codes]
         assert rows.keys[2_000].as_py() == "order-00002000"
@@ -75,27 +38,10 @@ def test_router_reads_back_the_messages_with_keys_and_times() -> None:
         assert rows.times_us.tolist() == [(FIRST_MS + number) * 1000 for number in range(2_001)]
 
 
-def test_the_routers_part_of_json_is_given_as_a_rate_on_one_core() -> None:
-    found = Throughput(90_000.0, {"router": 2.5, "sink": 1.0}, {})
-    whole, router = json_figures(found, "over 10 messages")
-    assert (whole.value, whole.unit, whole.bar) == (90_000.0, "tuples/s", None)
-    assert (router.value, router.unit) == (400_000.0, "tuples/s a core")
-    assert router.bar is not None
-    assert not router.bar.is_met(199_999)
-    assert router.bar.is_met(200_000)
-
-
 def read_all(log: MemoryLog[bytes], source: LogPartition) -> list:
     reader = log.reader()
     reader.open(source, 0)
     return list(reader.poll(1_000, 0.0))
-
-
-def test_fill_appends_in_order() -> None:
-    log: MemoryLog[bytes] = MemoryLog()
-    log.create_topics({ROWS.topic: 1})
-    fill(log, ROWS, [b"1", b"2", b"3"])
-    assert [record.value for record in read_all(log, ROWS)] == [b"1", b"2", b"3"]
 
 
 def test_paced_messages_carry_their_due_time() -> None:
@@ -107,32 +53,6 @@ def test_paced_messages_carry_their_due_time() -> None:
             time.sleep(INTERVAL_S)
     due = [round((producer.began_s + number * INTERVAL_S) * 1000) for number in range(5)]
     assert [record.timestamp_ms for record in read_all(log, ROWS)] == due
-
-
-def test_paced_producer_raises_the_error_that_ended_it() -> None:
-    class Broken:
-        def append(self, *_: object, **__: object) -> None:
-            raise OSError("no room")
-
-        def close(self) -> None: ...
-
-    def wait(producer: PacedProducer) -> None:
-        while True:
-            producer.check()
-            time.sleep(INTERVAL_S)
-
-    with PacedProducer(Broken(), ROWS, [b"x"]) as producer, pytest.raises(OSError, match="no room"):
-        wait(producer)
-
-
-def test_children_stay_on_the_cores_and_the_parent_does_not() -> None:
-    usable = os.sched_getaffinity(0)
-    with on_cores(1):
-        done = subprocess.run(
-            [sys.executable, "-c", "import os; print(len(os.sched_getaffinity(0)))"], capture_output=True, check=True
-        )
-    assert done.stdout.strip() == b"1"
-    assert os.sched_getaffinity(0) == usable
 
 
 def result(frame_id: int, rows: int, produced_ms: int) -> Result:
@@ -181,28 +101,6 @@ def test_rate_follows_the_times_of_writing() -> None:
     assert tap.rate(101) == 200.0
     with pytest.raises(RuntimeError, match="at once"):
         tap.rate(201)
-
-
-def test_tap_stops_waiting_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loadgen.load.tap.STALL_S", 0.0)
-    tap = ResultsTap(results_log([result(0, 3, 0)]).reader(), RESULTS)
-    with pytest.raises(RuntimeError, match="3 of 4 tuples"):
-        tap.until(4, lambda: None)
-
-
-def test_stopwatch_stands_still_while_the_consumer_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(parts.time, "perf_counter", lambda: now[0])
-
-    def items() -> Iterator[int]:
-        for number in range(3):
-            now[0] += 1.0
-            yield number
-
-    stopwatch = Stopwatch()
-    for _ in stopwatch.draw("made", items()):
-        now[0] += 100.0
-    assert stopwatch.seconds["made"] == 3.0
 
 
 def test_parts_cover_the_engine(tmp_path: Path) -> None:

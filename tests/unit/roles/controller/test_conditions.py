@@ -14,7 +14,7 @@ from spojoin.roles.controller.__main__ import ControlledQuery, limits_of, superv
 from spojoin.roles.controller.cluster import StatusCondition
 from spojoin.roles.controller.conditions import TELL_MS, Conditions
 from spojoin.runtime.settings import Settings, load_settings
-from spojoin.telemetry.expected import ServiceReport
+from spojoin.telemetry.expected_services import ServiceReport
 from tests.support.controller_world import FakeCluster, StopWhen
 from tests.support.runtime_world import TOPICS, Bench
 

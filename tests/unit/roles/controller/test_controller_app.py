@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 import pytest
@@ -16,7 +17,8 @@ from spojoin.roles.controller.app import STEP_KINDS, Controller
 from spojoin.roles.controller.cluster import LeavingPod
 from spojoin.roles.controller.control_topic import ControlTopic
 from spojoin.roles.controller.policy import ScalingLimits, Step
-from spojoin.runtime import service
+from spojoin.runtime import process
+from spojoin.runtime.__main__ import start
 from spojoin.runtime.settings import Settings, load_settings
 from spojoin.telemetry.metrics import SCALE_STEPS, value_of
 from spojoin.wire.codec import decode
@@ -30,12 +32,12 @@ CONTROL = LogPartition(TOPICS.name(Topic.CONTROL), 0)
 class Stage:
     """One controller and its surroundings; `turn` lets a second pass."""
 
-    def __init__(self, limits: ScalingLimits, replicas: int = 2) -> None:
+    def __init__(self, limits: ScalingLimits, replicas: int = 2, needs: Sequence[str] = ()) -> None:
         self.bench = Bench(Role.CONTROLLER)
         self.bench.shared.log_id = self.bench.log.topic_id("q.frames")
         self.cluster = FakeCluster(replicas)
         control = ControlTopic(self.bench.log, CONTROL, self.bench.clock)
-        self.controller = Controller(self.cluster, control, self.bench.world, limits, workers=2)
+        self.controller = Controller(self.cluster, control, self.bench.world, limits, workers=2, needs=needs)
         self.cpu_s = 0.0
 
     def turn(self, cores: float | None = None, seconds: int = 1) -> None:
@@ -129,7 +131,7 @@ def test_a_controller_without_a_statefulset_says_what_to_set(tmp_path, capsys):
         "name: q\nstreams:\n  s: {schema: {a: int}}\n"
         "sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '10')\n"
     )
-    assert service.run((Role.CONTROLLER,), Settings(query_file=query)) == service.EXIT_CONFIGURATION
+    assert start((Role.CONTROLLER,), Settings(query_file=query)) == process.EXIT_CONFIGURATION
     assert "SPOJOIN_STATEFULSET" in capsys.readouterr().err
 
 
@@ -156,8 +158,7 @@ def test_defaults_of_limits():
 
 
 def test_a_long_absence_of_a_service_is_an_event():
-    stage = Stage(ScalingLimits(workers_max=4))
-    stage.controller._needs = ("sink",)
+    stage = Stage(ScalingLimits(workers_max=4), needs=("sink",))
     stage.cluster.replicas = 1
 
     def turn(seconds: int, *, has_sink: bool) -> list[str]:
@@ -177,8 +178,7 @@ def test_a_long_absence_of_a_service_is_an_event():
 
 
 def test_a_service_whose_standby_speaks_is_not_absent():
-    stage = Stage(ScalingLimits(workers_max=4))
-    stage.controller._needs = ("sink",)
+    stage = Stage(ScalingLimits(workers_max=4), needs=("sink",))
     for _ in range(100):
         fields = {"wall_ms": stage.bench.clock.wall_ms()}
         stage.bench.shared.put({key("q", "status", name): fields for name in ("pojoin-0", "pojoin-1", "sink.b")})
@@ -187,8 +187,7 @@ def test_a_service_whose_standby_speaks_is_not_absent():
 
 
 def test_without_the_store_no_service_is_reported_absent():
-    stage = Stage(ScalingLimits(workers_max=4))
-    stage.controller._needs = ("sink",)
+    stage = Stage(ScalingLimits(workers_max=4), needs=("sink",))
     stage.turn(seconds=100)
     stage.bench.store.scan = lambda _: (_ for _ in ()).throw(StoreUnavailable("gone"))
     stage.cluster.events.clear()
@@ -205,8 +204,7 @@ def held(service="pojoin-1", due_s=1_000.0, *, is_evicted=True):
 
 def watched(*services, seconds=1, **settings):
     """A stage whose services report until now, and those of `services` no more."""
-    stage = Stage(ScalingLimits(workers_max=4, **settings))
-    stage.controller._needs = ("sink",)
+    stage = Stage(ScalingLimits(workers_max=4, **settings), needs=("sink",))
     stage.due_s = stage.bench.clock.wall_ms() / 1000
     stage.report = lambda: stage.bench.shared.put(
         {

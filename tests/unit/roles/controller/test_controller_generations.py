@@ -42,7 +42,7 @@ def supervised(bench, until):
 
 def test_a_start_after_a_takeover_makes_no_topic_of_the_generation_before():
     bench = Bench(Role.CONTROLLER)
-    bench.log.delete_topics(FIRST.own())
+    bench.log.delete_topics(FIRST.names_of_generation())
     served(bench, announced(1), announced(2), taken_over())
     supervised(bench, lambda: bench.health.ready()[0])
     assert not bench.log.partitions(FIRST.name(Topic.FRAMES))

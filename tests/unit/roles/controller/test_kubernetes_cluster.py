@@ -94,10 +94,7 @@ def test_the_first_number_is_set_and_noted_where_a_statefulset_has_not_got_it(se
     cluster.workers()
     cluster.workers()
     patches = [(path, body) for method, path, body in server.asked if method == "PATCH"]
-    assert patches == [
-        (f"{STATEFULSET}/scale", {"spec": {"replicas": 3}}),
-        (NOTES, {"data": {"set-once": "3 of u-1"}}),
-    ]
+    assert patches == [(f"{STATEFULSET}/scale", {"spec": {"replicas": 3}}), (NOTES, {"data": {"set-once": "3 of u-1"}})]
 
 
 def test_a_number_that_was_set_once_is_somebody_elses_from_then_on(server):
@@ -285,8 +282,7 @@ def test_conditions_that_may_not_be_told_say_what_to_allow(server, cluster):
 
 
 @pytest.mark.parametrize(
-    ("status", "advice"),
-    [(403, "allow get on statefulsets in the Role"), (404, "correct the settings"), (500, "500")],
+    ("status", "advice"), [(403, "allow get on statefulsets in the Role"), (404, "correct the settings"), (500, "500")]
 )
 def test_a_refusal_suggests_a_remedy(server, cluster, status, advice):
     server.answers["GET", STATEFULSET] = status, {"kind": "Status"}

@@ -9,7 +9,7 @@ import pytest
 from spojoin.protocol.machine import START, Emit, ResultPosition, Trim
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
-from spojoin.roles.mutable.joiner import Joiner
+from spojoin.roles.mutable.machine import Joiner
 from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine

@@ -9,13 +9,12 @@ import pyarrow as pa
 import pytest
 
 from spojoin.errors import ConfigurationError
-from spojoin.protocol.joiners import predicates_of
 from spojoin.protocol.machine import START, ResultPosition
+from spojoin.protocol.services import predicates_of
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.mutable.__main__ import wire
-from spojoin.roles.mutable.joiner import Joiner
-from spojoin.roles.mutable.machine import MutableMachine
+from spojoin.roles.mutable.machine import Joiner, MutableMachine
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.runtime.generations import Serving

@@ -13,7 +13,7 @@ import pytest
 
 from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.machine import START, Emit, ResultPosition, Rewind
-from spojoin.protocol.pack import Fellow, pack_of
+from spojoin.protocol.packed_machine import Fellow, pack_of
 from spojoin.protocol.packing import edge_of
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import parse_query

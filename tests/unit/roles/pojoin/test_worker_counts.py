@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spojoin.roles.pojoin.worker_counts import WorkerCounts
+from spojoin.roles.pojoin.worker import WorkerCounts
 from tests.support.frames import make_frame
 
 
@@ -12,7 +12,7 @@ def frame(frame_id, workers):
 
 def followed(*frames):
     counts = WorkerCounts()
-    return counts, [list(counts.note(frame(*each))) for each in frames]
+    return counts, [list(counts.accept_frame(frame(*each))) for each in frames]
 
 
 def test_before_the_first_frame_no_worker_is_awaited():
@@ -39,4 +39,4 @@ def test_answered_frames_await_no_worker():
     assert counts.largest == 2
     counts.forget_before(9)
     assert counts.largest == 1
-    assert list(counts.note(frame(10, 1))) == []
+    assert list(counts.accept_frame(frame(10, 1))) == []

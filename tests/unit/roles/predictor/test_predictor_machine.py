@@ -4,8 +4,7 @@ import pytest
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
-from spojoin.roles.predictor.machine import PredictorMachine
-from spojoin.roles.predictor.sample import Sample
+from spojoin.roles.predictor.machine import PredictorMachine, Sample
 from tests.support.frames import log_of, make_frame, make_query, make_slice
 
 
@@ -78,7 +77,7 @@ def test_selectivities_over_many_tuples_are_close():
 def test_selectivities_are_unknown_without_pairs():
     sample = Sample(make_query())
     assert np.isnan(sample.selectivities()).all()
-    sample.take(make_frame([make_slice([[1], [1]])]))
+    sample.sample_frame(make_frame([make_slice([[1], [1]])]))
     assert np.isnan(sample.selectivities()).all()
 
 
@@ -95,7 +94,7 @@ sql: |
 
     left, right = [0.0, 1.0], [0.25, 0.75, -9.0, np.inf]
     sample = Sample(parse_query(text))
-    sample.take(make_frame([make_slice([fold_doubles(np.array(each))]) for each in (left, right)]))
+    sample.sample_frame(make_frame([make_slice([fold_doubles(np.array(each))]) for each in (left, right)]))
     assert sample.selectivities() == [2 / 8]
 
 

@@ -13,8 +13,7 @@ import pytest
 from aiokafka.errors import AuthenticationFailedError
 
 from spojoin.errors import ConfigurationError
-from spojoin.roles.predictor.faust_kafka import credentials
-from spojoin.roles.predictor.tokens import REQUIRED, Tokens
+from spojoin.roles.predictor.faust_kafka import REQUIRED, Tokens, credentials
 
 
 class Endpoint:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
-from spojoin.roles.router.parse import Reading, parse
+from spojoin.roles.router.reading.parse import parse_messages
 from tests.support.messages import InputMessage
 
 COLUMNS = {
@@ -51,7 +51,7 @@ def read(rows, schema=None, stream=STREAM):
     wrapped = [{"before": None, "after": row, "op": "c"} for row in rows]
     messages = [each if schema is None else {"schema": schema, "payload": each} for each in wrapped]
     given_ = [InputMessage(at, 0, json.dumps(each).encode(), ()) for at, each in enumerate(messages)]
-    found = parse(stream, False, 0, 0, given_, Reading())
+    found = parse_messages(stream, False, 0, 0, given_)
     return [column.tolist() for column in found.codes], {letter.offset: letter for letter in found.dead}
 
 
@@ -98,7 +98,7 @@ def test_without_an_envelope_text_is_the_number_that_it_spells(text, number):
     plain = Stream("s", COLUMNS, None, "id", KEYS[:1])
     rows = [{"id": 1, "price": text}, {"id": 2, "price": "Bdw="}, {"id": 3, "price": "dear"}, {"id": 4, "price": "?"}]
     given_ = [InputMessage(at, 0, json.dumps(each).encode(), ()) for at, each in enumerate(rows)]
-    found = parse(plain, False, 0, 0, given_, Reading())
+    found = parse_messages(plain, False, 0, 0, given_)
     assert found.codes[0].tolist() == [number]
     assert [(letter.offset, "decimal.handling.mode=string" in letter.detail) for letter in found.dead] == [
         (1, True), (2, True), (3, False),

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
 from spojoin.protocol.topology import HEARTBEAT
-from spojoin.roles.router.parse import Reading, parse
-from spojoin.roles.router.registered_rows import RegisteredSchemas
+from spojoin.roles.router.reading.parse import parse_messages
+from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
 from tests.support.confluent_messages import Registry
 from tests.support.messages import InputMessage
 
@@ -32,7 +32,7 @@ def message(row, op):
 
 def read(values, find=None, stream=STREAM, headers=()):
     messages = [InputMessage(at, 0, value, headers) for at, value in enumerate(values)]
-    return parse(stream, False, 0, 0, messages, Reading(schemas=RegisteredSchemas(find)))
+    return parse_messages(stream, False, 0, 0, messages, RegisteredSchemas(find))
 
 
 def outcome(rows):

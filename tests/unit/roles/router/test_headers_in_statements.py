@@ -7,7 +7,7 @@ import pytest
 
 from spojoin.model import TRACE
 from spojoin.query.load import parse_query
-from spojoin.roles.router.parse import parse
+from spojoin.roles.router.reading.parse import parse_messages
 from tests.support.messages import InputMessage
 
 QUERY = """
@@ -41,7 +41,7 @@ def test_headers_of_each_message(write):
     query = parse_query(QUERY)
     (stream,) = query.inputs
     messages = [InputMessage(at, 0, write(at), headers(at)) for at in range(len(KINDS))]
-    rows = parse(stream, False, 0, 0, messages)
+    rows = parse_messages(stream, False, 0, 0, messages)
     assert rows.dead == []
     taken = [at for at, kind in enumerate(KINDS) if kind == "a"]
     assert [at for at, member in enumerate(rows.members.tolist()) if member] == taken
@@ -56,4 +56,4 @@ def test_a_statement_without_headers_never_reads_them():
         " AND length(l.headers['region']) = length(r.headers['region'])", "").replace(
         "WHERE l.headers['kind'] = 'a' AND r.headers['kind'] = 'a'", ""))  # fmt: skip
     (stream,) = plain.inputs
-    assert parse(stream, False, 0, 0, [InputMessage(0, 0, b"1", headers(0))]).payload.schema.names == ["n"]
+    assert parse_messages(stream, False, 0, 0, [InputMessage(0, 0, b"1", headers(0))]).payload.schema.names == ["n"]

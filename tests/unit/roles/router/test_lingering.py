@@ -40,9 +40,7 @@ class Bench:
         self.offset += count
         self._do(
             self.router.on_rows(
-                0,
-                0,
-                Rows(offsets, offsets * 0, self.offset, (offsets,), None, pa.array(offsets), offsets * 0),
+                0, 0, Rows(offsets, offsets * 0, self.offset, (offsets,), None, pa.array(offsets), offsets * 0)
             )
         )
 

@@ -7,13 +7,15 @@ import io
 import pyarrow as pa
 import pytest
 
+from spojoin.columns import extract as extraction
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
-from spojoin.query import extract as extraction
-from spojoin.roles.router import arrow_rows, line_reader, parse
-from spojoin.roles.router.columns import columns_needed, needs_headers
-from spojoin.roles.router.formats import Format, by_kind
-from spojoin.roles.router.parse import Reading
-from spojoin.roles.router.registered_rows import RegisteredSchemas
+from spojoin.roles.router.reading import arrow_rows, formats, lines
+from spojoin.roles.router.reading.formats import JSON, by_format
+from spojoin.roles.router.reading.original_rows import OriginalRows
+from spojoin.roles.router.reading.parse import NO_SCHEMAS
+from spojoin.roles.router.reading.parsing import Parsing
+from spojoin.roles.router.reading.readout import columns_needed, needs_headers
+from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
 from tests.support.confluent_messages import Registry
 from tests.support.messages import InputMessage
 
@@ -34,7 +36,7 @@ def seen(monkeypatch):
         found.append(batch)
         return extraction.extract(PLAIN, batch, needs_time, number)
 
-    for module in (arrow_rows, line_reader, parse):
+    for module in (arrow_rows, lines, formats):
         monkeypatch.setattr(module, "extract", extract)
     return found
 
@@ -59,10 +61,10 @@ def test_every_row_has_the_headers_of_its_message(seen):
         *registry.avro(AVRO, {"n": 10}),
     ]
     messages = [InputMessage(at, 0, value, (("at", b"%d" % at),)) for at, value in enumerate(values)]
-    made = parse._Parsing(WITH, False, 0, 0, messages, Reading(schemas=RegisteredSchemas(registry.find)))
-    for kind, places in by_kind(messages, Reading().default).items():
+    made = Parsing(WITH, False, 0, 0, messages, RegisteredSchemas(registry.find), OriginalRows)
+    for found, places in by_format(messages).items():
         for at in places:
-            made.add(kind, [at])
+            found.read(made, [at])
     rows = {row["n"]: dict(row["headers"]) for batch in seen for row in batch.to_pylist()}
     wanted = {1: 0, 2: 0, 3: 1, 4: 2, 5: 2, 6: 3, 7: 3, 9: 5, 10: 6}
     assert {int(n): int(headers["at"]) for n, headers in rows.items()} == wanted
@@ -71,14 +73,14 @@ def test_every_row_has_the_headers_of_its_message(seen):
 
 def test_the_last_of_several_counts_and_bytes_are_text(seen):
     headers = (("a", b"1"), ("a", b"2"), ("b", None), ("c", b"\xff"), ("d", "ä".encode()))
-    made = parse._Parsing(WITH, False, 0, 0, [InputMessage(0, 0, b'{"n": 1}', headers)], parse.PLAIN)
-    made.add(Format.JSON, [0])
+    made = Parsing(WITH, False, 0, 0, [InputMessage(0, 0, b'{"n": 1}', headers)], NO_SCHEMAS, OriginalRows)
+    JSON.read(made, [0])
     assert dict(seen[0].column("headers")[0].as_py()) == {"a": "2", "b": None, "c": "\ufffd", "d": "ä"}
 
 
 def test_nobody_else_pays(seen):
-    made = parse._Parsing(PLAIN, False, 0, 0, [InputMessage(0, 0, b'{"n": 1}', (("a", b"1"),))], parse.PLAIN)
-    made.add(Format.JSON, [0])
+    made = Parsing(PLAIN, False, 0, 0, [InputMessage(0, 0, b'{"n": 1}', (("a", b"1"),))], NO_SCHEMAS, OriginalRows)
+    JSON.read(made, [0])
     assert seen[0].schema.names == ["n"]
 
 

@@ -12,13 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
-from spojoin.roles.router import parse as parse_module
-from spojoin.roles.router.arrow_rows import SMALL_BYTES_MAX, ArrowMessages, read_arrow
-from spojoin.roles.router.formats import CONTENT_TYPE, Format
-from spojoin.roles.router.json_lines import JsonLines
-from spojoin.roles.router.line_reader import Ids, Readout
-from spojoin.roles.router.parse import Reading, parse
+from spojoin.roles.router.reading import formats
+from spojoin.roles.router.reading.arrow_rows import SMALL_BYTES_MAX, ArrowMessages, read_arrow
+from spojoin.roles.router.reading.formats import ARROW, JSON, InputFormat
+from spojoin.roles.router.reading.json_lines import JsonLines
+from spojoin.roles.router.reading.parse import parse_messages
+from spojoin.roles.router.reading.readout import Ids, Readout
 from spojoin.wire.records import Rows
+from spojoin.wire.results import CONTENT_TYPE
 from tests.support.messages import InputMessage
 
 KEYS = (
@@ -26,11 +27,7 @@ KEYS = (
     KeyColumn(Column("d"), Domain.FLOAT, 0, "d"),
     KeyColumn(Column("m"), Domain.INTEGER, 2, "m"),
 )
-SCHEMA = {
-    "n": ColumnType(TypeName.LONG),
-    "d": ColumnType(TypeName.DOUBLE),
-    "m": ColumnType(TypeName.DECIMAL, 18, 2),
-}
+SCHEMA = {"n": ColumnType(TypeName.LONG), "d": ColumnType(TypeName.DOUBLE), "m": ColumnType(TypeName.DECIMAL, 18, 2)}
 PLAIN = Stream("s", SCHEMA, "t", None, KEYS)
 KEYED = Stream("s", SCHEMA, "t", "k", KEYS)
 
@@ -132,30 +129,32 @@ def flat(stream: Stream, rows: Rows) -> tuple[list[tuple[Any, ...]], list[tuple[
     return taken, [(d.stream, d.partition, d.offset, d.row, d.reason, d.detail, d.value) for d in rows.dead]
 
 
-def together_and_alone(stream: Stream, messages: list[InputMessage], default: Format) -> None:
-    reading = Reading(default)
-    taken, letters = flat(stream, parse(stream, True, 1, 4, messages, reading))
-    alone = [flat(stream, parse(stream, True, 1, 4, [message], reading)) for message in messages]
+def together_and_alone(stream: Stream, messages: list[InputMessage]) -> None:
+    taken, letters = flat(stream, parse_messages(stream, True, 1, 4, messages))
+    alone = [flat(stream, parse_messages(stream, True, 1, 4, [message])) for message in messages]
     assert taken == [row for rows, _ in alone for row in rows]
     assert letters == [letter for _, dead in alone for letter in dead]
 
 
-def sent(values: list[bytes | None]) -> list[InputMessage]:
-    return [InputMessage(at, 1_000 + at, value) for at, value in enumerate(values)]
+def sent(values: list[bytes | None], named: InputFormat | None = None) -> list[InputMessage]:
+    """Messages of these values; named: the format that their headers name."""
+    headers = () if named is None else ((CONTENT_TYPE, str(named.content_types[0]).encode()),)
+    return [InputMessage(at, 1_000 + at, value, headers) for at, value in enumerate(values)]
 
 
-@settings(max_examples=250, deadline=None)
 @given(
     st.sampled_from([PLAIN, KEYED]),
     st.lists(values, min_size=1, max_size=8),
-    st.sampled_from([Format.AUTO, Format.JSON]),
+    st.sampled_from([None, JSON]),
 )
-@example(PLAIN, [b'{"n": 1},{"n": 2}', b""], Format.JSON)
-@example(PLAIN, [b'{"n": 1', b'"d": 2}'], Format.JSON)
-@example(PLAIN, [b'{"x": "', b'"}', GOOD], Format.JSON)
-@example(PLAIN, [b"{}", b'{"n": 1}\n{"n": 2}', b"{}\n"], Format.AUTO)
-def test_messages_without_headers(stream: Stream, some: list[bytes | None], default: Format) -> None:
-    together_and_alone(stream, sent(some), default)
+@example(PLAIN, [b'{"n": 1},{"n": 2}', b""], JSON)
+@example(PLAIN, [b'{"n": 1', b'"d": 2}'], JSON)
+@example(PLAIN, [b'{"x": "', b'"}', GOOD], JSON)
+@example(PLAIN, [b"{}", b'{"n": 1}\n{"n": 2}', b"{}\n"], None)
+def test_messages_of_a_named_format_or_none(
+    stream: Stream, some: list[bytes | None], named: InputFormat | None
+) -> None:
+    together_and_alone(stream, sent(some, named))
 
 
 @settings(max_examples=60, deadline=None)
@@ -164,21 +163,20 @@ def test_among_many_good_ones(some: list[bytes | None], places: list[int]) -> No
     whole: list[bytes | None] = [GOOD] * MANY
     for place, value in zip(places, some, strict=False):
         whole.insert(place, value)
-    together_and_alone(PLAIN, sent(whole), Format.AUTO)
+    together_and_alone(PLAIN, sent(whole))
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.one_of(values, objects.map(lambda row: b'{"after": %s}' % row)), min_size=1, max_size=3))
 def test_among_many_good_ones_in_envelopes(some: list[bytes | None]) -> None:
     whole = [b'{"after": %s}' % GOOD] * MANY
-    together_and_alone(replace(PLAIN, envelope="after"), sent([*whole[:9], *some, *whole[9:]]), Format.AUTO)
+    together_and_alone(replace(PLAIN, envelope="after"), sent([*whole[:9], *some, *whole[9:]]))
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(values, headers), min_size=1, max_size=6), st.sampled_from([Format.AUTO, Format.CSV]))
-def test_messages_with_headers(some: list[tuple[bytes | None, Any]], default: Format) -> None:
+@given(st.lists(st.tuples(values, headers), min_size=1, max_size=6))
+def test_messages_with_headers(some: list[tuple[bytes | None, Any]]) -> None:
     messages = [InputMessage(at, at, value, found) for at, (value, found) in enumerate(some)]
-    together_and_alone(PLAIN, messages, default)
+    together_and_alone(PLAIN, messages)
 
 
 @pytest.mark.parametrize(
@@ -232,10 +230,9 @@ def test_lines_of_all_messages_are_those_of_each(value: bytes) -> None:
         assert [reader.split(each) for each in some] == _parted(list(lines), counts.tolist())
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.sampled_from([PLAIN, KEYED, ENVELOPED]), st.lists(st.one_of(streams(), broken()), min_size=1, max_size=8))
 def test_arrow_messages(stream: Stream, some: list[bytes]) -> None:
-    together_and_alone(stream, sent(list(some)), Format.ARROW)
+    together_and_alone(stream, sent(list(some), ARROW))
 
 
 def test_small_arrow_messages_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,18 +242,18 @@ def test_small_arrow_messages_are_read_together(monkeypatch: pytest.MonkeyPatch)
         read.append(len(messages.values))
         return read_arrow(stream, needs_time, number, messages, headers_of)
 
-    monkeypatch.setattr(parse_module, "read_arrow", spied)
+    monkeypatch.setattr(formats, "read_arrow", spied)
     small, other = ipc(arrow_rows(2)), ipc(arrow_rows(2).select(["n", "d", "m", "t"]))
     large = ipc(arrow_rows(SMALL_BYTES_MAX // 8))
-    rows = parse(PLAIN, True, 0, 0, sent([small, other, *[small] * MANY, large]), Reading(Format.ARROW))
+    rows = parse_messages(PLAIN, True, 0, 0, sent([small, other, *[small] * MANY, large], ARROW))
     assert sorted(read) == [1, 1, 1 + MANY]
     assert len(rows) == 2 * (2 + MANY) + SMALL_BYTES_MAX // 8
 
 
 def test_no_more_arrow_messages_are_read_together_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     value = ipc(arrow_rows(2))
-    monkeypatch.setattr("spojoin.roles.router.arrow_rows.TOGETHER_BYTES_MAX", 3 * len(value))
-    together_and_alone(PLAIN, sent([value] * 8), Format.ARROW)
+    monkeypatch.setattr("spojoin.roles.router.reading.arrow_rows.TOGETHER_BYTES_MAX", 3 * len(value))
+    together_and_alone(PLAIN, sent([value] * 8, ARROW))
 
 
 def _parted(lines: list[bytes], counts: list[int]) -> list[list[bytes]]:

@@ -7,14 +7,16 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TimeUnit, TypeName
-from spojoin.roles.router.csv_lines import CsvLines
-from spojoin.roles.router.formats import Format
-from spojoin.roles.router.json_lines import JsonLines
-from spojoin.roles.router.parse import Reading, parse, positions_as_keys
+from spojoin.roles.router.reading.csv_lines import CsvLines
+from spojoin.roles.router.reading.formats import ARROW, JSON
+from spojoin.roles.router.reading.json_lines import JsonLines
+from spojoin.roles.router.reading.parse import parse_messages
+from spojoin.roles.router.reading.parsing import positions_as_keys
+from spojoin.wire.results import CONTENT_TYPE
 from tests.support.messages import InputMessage
 
 MISSING = object()
@@ -236,15 +238,15 @@ def joining(rows):
     return [True] * len(rows) if rows.joins is None else (rows.joins == 2).tolist()
 
 
-def given_to(stream, values, needs_time=False, default=Format.AUTO):
-    """Rows of plain values, offsets counted from 0."""
-    return parse(stream, needs_time, 1, 4, [InputMessage(i, 0, v) for i, v in enumerate(values)], Reading(default))
+def given_to(stream, values, needs_time=False, named=None):
+    """Rows of plain values, offsets counted from 0; named: the format that the messages' headers name."""
+    headers = () if named is None else ((CONTENT_TYPE, named.content_types[0].encode()),)
+    return parse_messages(stream, needs_time, 1, 4, [InputMessage(i, 0, v, headers) for i, v in enumerate(values)])
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(sent(), min_size=1, max_size=6), st.booleans())
 def test_against_the_naive_twin(messages, needs_time):
-    rows = parse(
+    rows = parse_messages(
         STREAM, needs_time, 1, 4, [InputMessage(i, 1000 + i, m.value, m.headers) for i, m in enumerate(messages)]
     )
     taken, letters = naive(messages, needs_time)
@@ -371,7 +373,7 @@ def arrow_file_bytes(batch):
 def test_an_arrow_ipc_file_is_read_like_a_stream(content_type):
     value = arrow_file_bytes(pa.RecordBatch.from_pydict({"n": ["7", "x"]}))
     headers = ((("content-type", content_type),) if content_type else ()) + (("other", None),)
-    rows = parse(ONE, False, 1, 4, [InputMessage(5, 0, value, headers)])
+    rows = parse_messages(ONE, False, 1, 4, [InputMessage(5, 0, value, headers)])
     assert (rows.codes[0].tolist(), rows.rows.tolist()) == ([7, 7], [0, 2])
     assert [(d.row, d.reason) for d in rows.dead] == [(1, "type"), (3, "type")]
 
@@ -392,16 +394,16 @@ def test_a_csv_line_may_begin_like_an_arrow_file():
 def test_truncated_or_corrupt_arrow_bytes_never_crash(to_bytes):
     value = to_bytes(pa.RecordBatch.from_pydict({"n": [1, 2, 3], "s": ["a", "bb", "c"]}))
     for size in range(1, len(value)):
-        given_to(ONE, [value[:size]], default=Format.ARROW)
+        given_to(ONE, [value[:size]], named=ARROW)
     for at in range(len(value)):
         flipped = bytearray(value)
         flipped[at] ^= 0x80
-        given_to(ONE, [bytes(flipped)], default=Format.ARROW)
+        given_to(ONE, [bytes(flipped)], named=ARROW)
 
 
 def test_lines_are_never_joined():
     """Two pieces that form one object together, next to a line with two objects: the row counts would agree."""
-    rows = given_to(ONE, [b'{"x":', b'{"n": 1}}', b'{"n": 2}{"n": 3}', b'{"n": 4}'], default=Format.JSON)
+    rows = given_to(ONE, [b'{"x":', b'{"n": 1}}', b'{"n": 2}{"n": 3}', b'{"n": 4}'], named=JSON)
     assert rows.offsets.tolist() == [3]
     assert [d.offset for d in rows.dead] == [0, 1, 2]
     two = Stream("s", {"n": ColumnType(TypeName.LONG)}, None, "k", ONE.keys)
@@ -469,16 +471,16 @@ def test_heartbeats():
         InputMessage(3, 0, None, (("spojoin-heartbeat", b"soon"),)),
         InputMessage(4, 0, None),
     ]
-    rows = parse(ONE, False, 0, 0, messages)
+    rows = parse_messages(ONE, False, 0, 0, messages)
     assert rows.heartbeat_us == 2_000_000
     assert [(d.offset, d.reason) for d in rows.dead] == [(3, "malformed"), (4, "malformed")]
     assert (len(rows), rows.next_offset) == (1, 5)
-    assert parse(ONE, False, 0, 0, messages[:1]).heartbeat_us is None
+    assert parse_messages(ONE, False, 0, 0, messages[:1]).heartbeat_us is None
 
 
 def test_no_messages_have_no_next_offset():
     with pytest.raises(ValueError, match="at least one"):
-        parse(ONE, False, 0, 0, [])
+        parse_messages(ONE, False, 0, 0, [])
 
 
 def test_deep_nesting_is_survived():

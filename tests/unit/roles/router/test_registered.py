@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from spojoin.errors import Retryable
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
-from spojoin.roles.router.parse import Reading, parse
-from spojoin.roles.router.registered_rows import RegisteredSchemas
+from spojoin.roles.router.reading.parse import parse_messages
+from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
 from spojoin.wire.registered import Reference, RegisteredSchema, SchemaKind, framed
 from tests.support.confluent_messages import Registry
 from tests.support.messages import InputMessage
@@ -90,7 +90,7 @@ def fold(value):
 
 def read(stream, registry, values, timestamps=None, needs_time=False, headers=()):
     messages = [InputMessage(10 + i, (timestamps or {}).get(i, 5), value, headers) for i, value in enumerate(values)]
-    return parse(stream, needs_time, 0, 3, messages, Reading(schemas=RegisteredSchemas(registry.find)))
+    return parse_messages(stream, needs_time, 0, 3, messages, RegisteredSchemas(registry.find))
 
 
 def reasons(rows):
@@ -208,7 +208,7 @@ def test_a_schema_is_asked_for_once():
     schemas = RegisteredSchemas(registry.find)
     [value] = registry.avro(AVRO_ONE, {"n": 1})
     for offset in range(3):
-        parse(ONE, False, 0, 0, [InputMessage(offset, 0, value)], Reading(schemas=schemas))
+        parse_messages(ONE, False, 0, 0, [InputMessage(offset, 0, value)], schemas)
     assert len(registry.asked) == 1
 
 
@@ -241,7 +241,7 @@ def test_no_bytes_crash_a_decoder(data, kind):
 
 
 def test_without_a_registry_the_sentence_says_so():
-    found = parse(ONE, False, 0, 0, [InputMessage(1, 0, framed(3, b"\x02"))])
+    found = parse_messages(ONE, False, 0, 0, [InputMessage(1, 0, framed(3, b"\x02"))])
     assert [(letter.reason, letter.detail) for letter in found.dead] == [
         ("schema", "schema 3: no schema registry is known, set registry_url")
     ]
@@ -255,7 +255,7 @@ def test_a_registry_that_is_away_is_no_dead_letter():
         raise Away
 
     with pytest.raises(Away):
-        parse(ONE, False, 0, 0, [InputMessage(1, 0, framed(3, b"\x02"))], Reading(schemas=RegisteredSchemas(find)))
+        parse_messages(ONE, False, 0, 0, [InputMessage(1, 0, framed(3, b"\x02"))], RegisteredSchemas(find))
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_registry_that_is_away_is_no_dead_letter():
 def test_an_avro_schema_without_the_column(kind, reason):
     find = {1: RegisteredSchema(SchemaKind.AVRO, json.dumps(kind))}.__getitem__
     messages = [InputMessage(at, 0, framed(1, b"\x02")) for at in range(2)]
-    found = parse(ONE, False, 0, 0, messages, Reading(schemas=RegisteredSchemas(find)))
+    found = parse_messages(ONE, False, 0, 0, messages, RegisteredSchemas(find))
     assert [letter.reason for letter in found.dead] == [reason] * 2
 
 
@@ -326,7 +326,7 @@ def test_avro_moments_carry_their_unit(said, ticks, us):
     fastavro.schemaless_writer(out, plain, {"at": ticks})
     find = {1: RegisteredSchema(SchemaKind.AVRO, json.dumps(schema))}.__getitem__
     messages = [InputMessage(0, 0, framed(1, out.getvalue()))]
-    found = parse(TIMED, False, 0, 0, messages, Reading(schemas=RegisteredSchemas(find)))
+    found = parse_messages(TIMED, False, 0, 0, messages, RegisteredSchemas(find))
     assert found.codes[0].tolist() == [us]
 
 
@@ -336,7 +336,7 @@ def test_a_decimal_beyond_its_own_precision_is_not_rounded():
     find = {1: RegisteredSchema(SchemaKind.AVRO, json.dumps(schema))}.__getitem__
     data = (123_457).to_bytes(4, "big", signed=True)
     messages = [InputMessage(0, 0, framed(1, b"\x08" + data))]
-    found = parse(ONE, False, 0, 0, messages, Reading(schemas=RegisteredSchemas(find)))
+    found = parse_messages(ONE, False, 0, 0, messages, RegisteredSchemas(find))
     assert found.codes[0].tolist() == [123_457]
 
 
@@ -348,7 +348,7 @@ def test_avro_types_of_another_schema():
     find = {1: RegisteredSchema(SchemaKind.AVRO, json.dumps(outer), (Reference("x.Inner", inner),))}.__getitem__
     taken = stream(column("n", TypeName.LONG), envelope="after")
     messages = [InputMessage(0, 0, framed(1, b"\x02\x0e")), InputMessage(1, 0, framed(1, b"\x00"))]
-    found = parse(taken, False, 0, 0, messages, Reading(schemas=RegisteredSchemas(find)))
+    found = parse_messages(taken, False, 0, 0, messages, RegisteredSchemas(find))
     assert found.codes[0].tolist() == [7]
     assert [letter.reason for letter in found.dead] == ["delete"]
 

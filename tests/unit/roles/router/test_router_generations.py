@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 
 from spojoin.errors import Fenced
-from spojoin.model import Order
+from spojoin.model import Order, RowOrder
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import START, Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
-from spojoin.roles.router.book import Reach, StreamBook
-from spojoin.roles.router.closing import ClosingRouter
+from spojoin.roles.router.closing_router import ClosingRouter
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
+from spojoin.roles.router.stream_book import Reach, StreamBook
 from spojoin.runtime.generations import beginning_after
 from spojoin.wire.records import Barrier, DeadLetter, Frame, Rows, SourcePosition, Takeover
 
@@ -27,7 +27,7 @@ name: q
 streams: {s: {schema: {a: long}, time: t}}
 sql: SELECT * FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '20')
 """)
-BY_TIME = replace(QUERY, order=Order.EVENT_TIME)
+BY_TIME = replace(QUERY, order=RowOrder(Order.EVENT_TIME))
 NEVER = -(2**63)
 FIRST_TICK_MS = 10
 
@@ -232,7 +232,7 @@ def test_rows_answered_out_of_their_inputs_order_are_not_answered_again():
 
 def test_a_row_that_one_generation_refused_and_the_next_one_takes_is_answered():
     """Its order passed the row, but 900 before it isn't out, so that the next generation reads both again."""
-    lenient = replace(BY_TIME, lateness_us=1_000)
+    lenient = replace(BY_TIME, order=RowOrder(Order.EVENT_TIME, 1_000))
     old = Stage(RouterMachine(lenient, START, config("r")), partitions=2)
     old.give(0, replace(rows(0, [500, 800]), heartbeat_us=850))
     old.give(1, replace(rows(0, [900, 400], dead=[1]), keys=pa.array([10]), heartbeat_us=850))
@@ -258,7 +258,7 @@ def test_a_row_that_one_generation_refused_and_the_next_one_takes_is_answered():
 )
 def test_a_row_is_late_by_the_rows_that_its_own_generation_takes(refused, refused_next, answered):
     """400 follows 1,200, which one generation refuses: it was answered only if the first one had refused 1,200."""
-    strict, lenient = (replace(BY_TIME, lateness_us=lateness) for lateness in (500, 1_000))
+    strict, lenient = (replace(BY_TIME, order=RowOrder(Order.EVENT_TIME, lateness)) for lateness in (500, 1_000))
 
     def second_partition(dead: list[int]) -> Rows:
         keys = [10, 12] if dead else [10, 11, 12]
@@ -282,7 +282,7 @@ def test_a_row_is_late_by_the_rows_that_its_own_generation_takes(refused, refuse
 
 def test_times_that_had_been_reached_before_the_cut_stay_known_over_generations():
     begun = later({(0, 0): (3, 0)}, highs={(0, 0): 5_000})
-    lenient = replace(BY_TIME, lateness_us=1_000)
+    lenient = replace(BY_TIME, order=RowOrder(Order.EVENT_TIME, 1_000))
     filling = Stage(RouterMachine(lenient, START, config("r"), beginning=begun))
     filling.give(0, rows(2, [4_000, 4_100, 4_200]))
     filling.do(filling.router.flush())
@@ -319,7 +319,7 @@ def test_a_book_numbers_from_its_start_and_reaches_no_further_back():
     book.begin_at(100)
     assert (book.count, book.batch_first, book.handover_index) == (100, 100, 100)
     own = Reach(None, np.array([], np.int64), has_gaps=False)
-    assert book.lower(Reach(None, np.array([100, 110, 125]), has_gaps=False), own).tolist() == [100, 100, 105]
+    assert book.lower_bounds(Reach(None, np.array([100, 110, 125]), has_gaps=False), own).tolist() == [100, 100, 105]
 
 
 def test_a_router_that_finds_the_log_closed_reads_batches_all_the_same():

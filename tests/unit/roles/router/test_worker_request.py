@@ -6,7 +6,7 @@ import pytest
 
 from spojoin.errors import ConfigurationError
 from spojoin.roles.router.config import RouterConfig
-from spojoin.roles.router.worker_request import WorkerRequest
+from spojoin.roles.router.machine import WorkerRequest
 from spojoin.wire.records import WorkerCount
 
 
@@ -14,7 +14,7 @@ def heard(*counts):
     said = []
     request = WorkerRequest(RouterConfig("r", workers=2, workers_max=4), said.append)
     for count in counts:
-        request.hear(WorkerCount(*count))
+        request.accept_count(WorkerCount(*count))
     return request.workers, said
 
 

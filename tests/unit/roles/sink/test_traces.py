@@ -14,7 +14,7 @@ def history(traces):
     traces = dict(sorted(traces.items()))
     made = History(has_keys=False)
     seqs, texts = np.array(list(traces)), pa.array(list(traces.values()), pa.string())
-    made.append(0, HeldRows(seqs, None, pa.record_batch({TRACE: texts})))
+    made.append_rows(0, HeldRows(seqs, None, pa.record_batch({TRACE: texts})))
     return made
 
 

@@ -5,8 +5,7 @@ import pytest
 
 from spojoin.embedded.engine import Engine
 from spojoin.query.load import parse_query
-from spojoin.telemetry.gauges import MachineGauges
-from spojoin.telemetry.metrics import Metrics
+from spojoin.telemetry.metrics import MachineGauges, Metrics
 
 QUERY = """
 name: valueless

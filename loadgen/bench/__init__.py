@@ -1,0 +1,1 @@
+"""The parts that all benchmarks share: sections, results, figures with bars, and pages."""

@@ -1,0 +1,1 @@
+"""The papers' figures: a module for each paper, with its figures in `ENTRIES`."""

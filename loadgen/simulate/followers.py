@@ -1,0 +1,95 @@
+"""The simulator's readers of the log and the results, by the protocol's rules in their shortest form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from spojoin.protocol.machine import START, ResultPosition
+from spojoin.protocol.topology import Topic
+from spojoin.wire.records import Barrier, DeadLetter, Frame, Record, Result
+
+
+class FramesFollower:
+    """Keeps the accepted frames: of the current epoch, next in number, built on the previous frame's offsets."""
+
+    def __init__(self) -> None:
+        self.accepted: list[Frame] = []
+        self.epochs: list[int] = []
+        self.first_indexes: tuple[int, ...] = ()
+        self.first_seq = 0
+        self._epoch = -1
+        self._is_closed = False
+
+    def hear(self, record: Record) -> None:
+        """Take the next record of the log."""
+        if self._is_closed:
+            return
+        if isinstance(record, Barrier):
+            self._claim(record)
+        elif isinstance(record, Frame) and self._counts(record):
+            self.accepted.append(record)
+
+    def _claim(self, barrier: Barrier) -> None:
+        if self._epoch < 0:
+            self.first_indexes = barrier.first_indexes
+            self.first_seq = barrier.first_seq or sum(barrier.first_indexes)
+        if barrier.epoch > self._epoch:
+            self._epoch = barrier.epoch
+            self._is_closed = barrier.closes
+
+    def _counts(self, frame: Frame) -> bool:
+        link, seq = 0, self.first_seq
+        if self.accepted:
+            last = self.accepted[-1]
+            link, seq = last.link, last.first_seq + last.count
+        expected = (self._epoch, len(self.accepted), seq, link)
+        return (frame.epoch, frame.frame_id, frame.first_seq, frame.previous_link) == expected
+
+
+class ResultsFollower:
+    """Keeps the results that continue where the earlier ones ended, at `result_position`.
+
+    gaps: where results should have continued, and where the next ones began instead
+    """
+
+    def __init__(self) -> None:
+        self.result_position: ResultPosition = START
+        self.rows: list[dict[str, Any]] = []
+        self.repeated = 0
+        self.gaps: list[tuple[ResultPosition, ResultPosition]] = []
+
+    def hear(self, record: Record) -> None:
+        """Take the next record of the results."""
+        if not isinstance(record, Result):
+            raise AssertionError(f"results hold a {type(record).__name__}")
+        begins = ResultPosition(record.frame_id, record.begin)
+        if begins != self.result_position:
+            self.repeated += 1
+            self.gaps += [(self.result_position, begins)] if begins > self.result_position else []
+            return
+        self.rows += record.rows.to_pylist()
+        self.result_position = ResultPosition.behind(record.frame_id, record.end, is_last=record.is_last)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """The output of a run, and the memory and records kept at rest.
+
+    dead_lost: dead letters that were pending when their process died.
+    faults: the injected faults, in words.
+    retained: records by topic; frames_retained, batch_tuples: of these, the frames and batches that count.
+    state_tuples: tuples held by each process, by its name.
+    """
+
+    frames: FramesFollower
+    results: ResultsFollower
+    dead: list[DeadLetter]
+    dead_lost: list[DeadLetter]
+    faults: list[str]
+    retained: dict[Topic, int]
+    frames_retained: int
+    batch_tuples: int
+    state_tuples: dict[str, int]
+    steps: int
+    came_to_rest: bool

@@ -1,0 +1,1 @@
+"""Messages of every format as rows of the streams that they feed."""
