@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -23,6 +24,9 @@ KAFKA_MODULES = ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.logging.log4j:
 #: of the package `ivy`
 _DEBIAN_IVY = Path("/usr/share/java/ivy.jar")
 Progress = Callable[[str], None]
+
+#: How often Ivy is run before a download counts as failed: each run keeps what the ones before it have downloaded.
+_ATTEMPTS = 3
 
 
 def find_java() -> str:
@@ -127,11 +131,17 @@ def _retrieve(ivy: Sequence[str], described: str, scratch: Path, progress: Progr
         "-retrieve",
         pattern,
     ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        assert process.stdout is not None
-        said = _follow(process.stdout, progress)
-    if process.returncode or not any((scratch / "libs").glob("*.jar")):
-        raise ConfigurationError(_failure(said))
+    for attempt in range(_ATTEMPTS):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            assert process.stdout is not None
+            said = _follow(process.stdout, progress)
+        if process.returncode == 0 and any((scratch / "libs").glob("*.jar")):
+            return
+        failure = _failure(said)
+        if attempt + 1 < _ATTEMPTS:
+            progress(f"  trying again: {failure}")
+            time.sleep(2**attempt)
+    raise ConfigurationError(failure)
 
 
 def _follow(output: Iterable[str], progress: Progress) -> list[str]:
@@ -151,7 +161,10 @@ def _failure(said: Sequence[str]) -> str:
         return f"the disk is full: make room in {cache_folder()}"
     source = os.environ.get("SPOJOIN_MAVEN_URL", "Maven Central")
     missing = re.findall(r":: (\S+#\S+): not found", text)
-    what = f" ({', '.join(dict.fromkeys(missing))} not found)" if missing else ""
+    errors = re.findall(r"Server access error at url \S+ \((?:[\w.]+: )?(.*)\)|\[FAILED +\] (.*?)\.? \(\d+ms\)", text)
+    reasons = [reason for error in errors for reason in error if reason]
+    reasons = reasons[:1] or [f"{', '.join(dict.fromkeys(missing))} not found"] if reasons or missing else []
+    what = "".join(f" ({reason})" for reason in reasons)
     return f"jars could not be fetched from {source}{what}: check the network, or set SPOJOIN_MAVEN_URL to a mirror"
 
 

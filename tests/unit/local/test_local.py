@@ -8,8 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,7 @@ TIMEOUT_S = 60.0
 _PARENT = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from spojoin.local.children import Children
 children = Children(grace_s=1)
@@ -212,6 +215,48 @@ def test_jars_out_of_reach_are_one_sentence_and_leave_nothing_behind(tmp_path, m
     with pytest.raises(ConfigurationError, match=r"^jars could not be fetched from http://127[^\n]*SPOJOIN_MAVEN_URL"):
         jars.fetch("x", ["org.nowhere:nothing:1.0"], tmp_path, progress=lambda _: None)
     assert list((tmp_path / "jars").iterdir()) == []
+
+
+class FlakyRepository(BaseHTTPRequestHandler):
+    """A Maven repository with one jar, of which the first download breaks off."""
+
+    broken = 0
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        body = {".pom": POM, ".jar": b"a jar"}.get(Path(self.path).suffix)
+        if body is None or not self.path.startswith("/org/name/1.0/name-1.0."):
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            breaks = body == b"a jar" and FlakyRepository.broken == 0
+            FlakyRepository.broken += breaks
+            self.wfile.write(body[:1] if breaks else body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+POM = b"""<project><modelVersion>4.0.0</modelVersion>
+<groupId>org</groupId><artifactId>name</artifactId><version>1.0</version></project>"""
+
+
+@pytest.mark.integration
+def test_a_download_that_breaks_off_is_tried_again(tmp_path, monkeypatch):
+    said = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), FlakyRepository) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("SPOJOIN_MAVEN_URL", f"http://127.0.0.1:{server.server_port}/")
+        folder = jars.fetch("x", ["org:name:1.0"], tmp_path, progress=said.append)
+        server.shutdown()
+    assert [path.read_bytes() for path in folder.iterdir()] == [b"a jar"]
+    (again,) = (line for line in said if "trying again" in line)
+    assert "Downloaded file size (1) doesn't match expected Content Length (5)" in again
 
 
 def test_a_redis_that_runs_elsewhere_is_used_and_not_stopped(monkeypatch):
