@@ -12,6 +12,7 @@ from spojoin.runtime.setting_readers import PAGE, READERS, SHARED
 VALUES = {
     "joiners": "mutable.replicas",
     "workers_max": "pojoin.maxReplicas",
+    "columns": "pojoin.columns",
     "scale_once": "pojoin.replicas",
     "workers_inside": "pojoin.inside",
     "packing": "packing",

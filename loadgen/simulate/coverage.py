@@ -64,6 +64,13 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
         "worker stands in",
         "router out of credits",
     ),
+    "P19 grid": (
+        "frame answered by one of several rows",
+        "frame answered by several rows' columns",
+        "worker outside the grid",
+        "batches kept as rows change",
+        "grid changes in the log",
+    ),
     "P12 generations": (
         "log closed",
         "record behind a closed log refused",
@@ -398,3 +405,5 @@ def _of_closing(frame: Frame, closing: Closing, stream: int) -> Iterator[Event]:
 def _of_change(accepted: list[Frame]) -> Iterator[Event]:
     if len(accepted) > 1 and accepted[-1].workers != accepted[-2].workers:
         yield "P11 workers", "worker count changes in the log"
+    if len(accepted) > 1 and accepted[-1].columns != accepted[-2].columns:
+        yield "P19 grid", "grid changes in the log"

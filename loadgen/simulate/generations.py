@@ -294,7 +294,7 @@ class GenerationsWorld(World):
         return process
 
     def _router(self, name: str, result_position: ResultPosition) -> InputMachine:
-        config, query = for_router(self.scenario, name, self._workers), self.scenario.query
+        config, query = for_router(self.scenario, name, self._names, self._workers), self.scenario.query
         beginning = self._beginning(result_position)
         if self._successor is None:
             return RouterMachine(query, result_position, config, lambda _: None, beginning)

@@ -33,6 +33,7 @@ from spojoin.kernels.pairs import Segments
 from spojoin.model import Op
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.answered import FIRST_PLACE, NEVER, Promises
+from spojoin.protocol.grid import Grid, Share
 from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.roles.logical_and.machine import LogicalAndMachine
@@ -45,7 +46,7 @@ from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.router.physical_input import ReadyRows
 from spojoin.roles.router.router_log import RouterLog
 from spojoin.roles.router.stream_book import Reach, StreamBook
-from spojoin.roles.sink.assembly import PartChunks
+from spojoin.roles.sink.assembly import PartChunks, WaitingChunk
 from spojoin.roles.sink.trimming import Trimming
 from spojoin.wire.records import Frame, Matches, Part, Rows, Run, SourceState, StreamSlice
 
@@ -228,28 +229,51 @@ def _worker_answers_early() -> Patches:
     return [patch.object(PoJoinMachine, "_has_all", lambda *_: True)]
 
 
-@_mutant("worker-count-kept", "a worker keeps its batches when the worker count changes")
-def _worker_count_kept() -> Patches:
-    def change(self: PoJoinMachine, workers: int) -> Iterator[Action]:
-        self._workers = workers
+@_mutant("batches-kept", "a worker keeps its batches when another share of them becomes its own")
+def _batches_kept() -> Patches:
+    def change(self: PoJoinMachine, grid: Grid) -> Iterator[Action]:
+        self._take_place(grid)
         yield from ()
 
-    return [patch.object(PoJoinMachine, "_change_workers", change)]
+    return [patch.object(PoJoinMachine, "_change_grid", change)]
 
 
-@_mutant(
-    "worker-count-of-the-newest-frame",
-    "a worker evaluates frames with the worker count of the newest one that it has read",
-)
-def _worker_count_of_the_newest_frame() -> Patches:
+@_mutant("grid-of-the-newest-frame", "a worker evaluates frames with the grid of the newest one that it has read")
+def _grid_of_the_newest_frame() -> Patches:
     evaluate_ready = PoJoinMachine._evaluate_ready_frames
 
     def ahead(self: PoJoinMachine) -> Iterator[Action]:
-        newest = self._frames[-1].workers if self._frames else 0
-        self._frames = deque(replace(frame, workers=newest) for frame in self._frames)
+        for newest in list(self._frames)[-1:]:
+            self._frames = deque(
+                replace(frame, workers=newest.workers, columns=newest.columns) for frame in self._frames
+            )
         return evaluate_ready(self)
 
     return [patch.object(PoJoinMachine, "_evaluate_ready_frames", ahead)]
+
+
+@_mutant("row-of-too-few-workers", "workers that don't fill a row are one, for which frames wait")
+def _row_of_too_few_workers() -> Patches:
+    is_asked = Grid.is_asked
+
+    def asked(self: Grid, worker: int, frame_id: int) -> bool:
+        return is_asked(replace(self, rows=self.rows + (self.columns > 1)), worker, frame_id)
+
+    return [patch.object(Grid, "is_asked", asked)]
+
+
+@_mutant("batch-of-no-column", "where several columns share the batches, none holds every fifth one")
+def _batch_of_no_column() -> Patches:
+    has = Share.has
+    return [
+        patch.object(Share, "has", lambda self, number: has(self, number) and (self.columns == 1 or number % 5 != 4))
+    ]
+
+
+@_mutant("column-waits-for-fewer-batches", "a column doesn't wait for the first of its batches that a window reaches")
+def _column_waits_for_fewer_batches() -> Patches:
+    first_from = Share.first_from
+    return [patch.object(Share, "first_from", lambda self, batch_id: first_from(self, batch_id) + self.columns)]
 
 
 @_mutant("nobody-stands-in", "frames in flight wait for workers that a smaller worker count has dismissed")
@@ -262,7 +286,7 @@ def _nobody_stands_in() -> Patches:
     "a router announces a worker count only with its next frame, for which it may have no credit",
 )
 def _worker_count_waits_for_credit() -> Patches:
-    return [patch.object(RouterMachine, "_write_worker_count", lambda _: iter(()))]
+    return [patch.object(RouterMachine, "_write_grid", lambda _: iter(()))]
 
 
 @_mutant("band-by-sums", "a band over doubles is taken as [probe - width, probe + width], which rounds elsewhere")
@@ -318,10 +342,10 @@ def _late_window_update() -> Patches:
 
 @_mutant("sink-without-dedup", "the sink takes a part's repeated chunk for its next one")
 def _sink_without_dedup() -> Patches:
-    def append_next(self: PartChunks, chunk: Part) -> tuple[int, int]:
+    def append_next(self: PartChunks, chunk: Part, partition: int) -> bool:
         begin, self.end = self.end, self.end + chunk.end - chunk.begin
-        self._chunks.append(replace(chunk, begin=begin, end=self.end))
-        return 0, 0
+        self._chunks.append(WaitingChunk(replace(chunk, begin=begin, end=self.end), partition))
+        return True
 
     return [patch.object(PartChunks, "append_next", append_next)]
 

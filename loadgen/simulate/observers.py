@@ -19,6 +19,7 @@ from loadgen.simulate.process import Post, Process
 from loadgen.simulate.world import World
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.access import SHARING
+from spojoin.protocol.grid import Grid, grid_of
 from spojoin.protocol.machine import BY_REFERENCE, ResultPosition
 from spojoin.protocol.packed_machine import Pack, PackMember, _Held
 from spojoin.protocol.packing import roles_of
@@ -311,9 +312,19 @@ def _handed_over(events: Events, _: None, batches: WorkerBatches, *__: object) -
     events["P7 places", "worker searches batches"] += batches.index.tuples > 0
 
 
-@_before(PoJoinMachine, "_change_workers")
-def _changes(events: Events, machine: PoJoinMachine, workers: int) -> None:
-    events["P11 workers", "batches read again"] += machine._worker < workers
+@_after(PoJoinMachine, "_is_due")
+def _due(events: Events, is_due: bool, machine: PoJoinMachine, frame: Frame) -> None:
+    grid = grid_of(frame)
+    events["P19 grid", "frame answered by one of several rows"] += is_due and grid.rows > 1
+    events["P19 grid", "frame answered by several rows' columns"] += is_due and min(grid.rows, grid.columns) > 1
+    events["P19 grid", "worker outside the grid"] += grid.workers <= machine._worker < frame.workers
+
+
+@_before(PoJoinMachine, "_change_grid")
+def _changes(events: Events, machine: PoJoinMachine, grid: Grid) -> None:
+    share = grid.share_of(machine._worker)
+    events["P11 workers", "batches read again"] += share is not None and share != machine._share
+    events["P19 grid", "batches kept as rows change"] += share is not None and share == machine._share
 
 
 @_before(PoJoinWorker, "_cover_vacant_numbers")
@@ -322,13 +333,13 @@ def _covers(events: Events, worker: PoJoinWorker) -> None:
 
 
 @_before(PartChunks, "append_next")
-def _chunk(events: Events, chunks: PartChunks, chunk: Part) -> None:
+def _chunk(events: Events, chunks: PartChunks, chunk: Part, _: int) -> None:
     events["P6 parts", "chunk ahead of its turn refused"] += chunk.begin > chunks.end
     events["P6 parts", "repeated chunk cut"] += chunk.begin < chunks.end
 
 
 @_before(WaitingParts, "accept_chunk")
-def _part(events: Events, _: WaitingParts, chunk: Part, next_frame: int, *__: object) -> None:
+def _part(events: Events, _: WaitingParts, chunk: Part, __: int, next_frame: int, *___: object) -> None:
     events["P6 parts", "part of a finished frame dropped"] += chunk.frame_id < next_frame
 
 

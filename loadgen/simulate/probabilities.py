@@ -60,6 +60,10 @@ COUNTS_ALL = 0.5
 BATCH_TUPLES = (1, 2, 3, 4, 6, 8, 12)
 WORKERS = (1, 1, 2, 3, 4)
 WORKERS_MAX = 4
+#: The columns of the workers' grid, by the routers of a seed in turn; 0: all workers are one row.
+COLUMNS = (0, 1, 1, 2, 2, 3)
+#: How many routers in turn have columns of their own.
+COLUMNS_DRAWN = (1, 1, 2, 3)
 FRAME_TUPLES = (1, 2, 3, 5, 8, 16)
 BATCH_FRAMES = (2, 4, 16, 256)
 HANDOVER_FRAMES = (1, 2, 3, 5)

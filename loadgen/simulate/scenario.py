@@ -57,6 +57,7 @@ class Scenario:
 
     reader: the product's reader of rows; None if the simulator makes codes from values itself
     packing: which roles share a process at first; repacks: later packings with their first steps
+    columns: of the workers' grid, by the routers in turn; 0: all workers are one row
     instances: of each process, if there are several; patience_ms: how long the speaker may be silent bridges_lulls:
     whether the storm continues after a lull in which processes are down or stalled. In some older kept scenarios it
     ends there, and most rows are answered in the quiet after it.
@@ -76,6 +77,7 @@ class Scenario:
     patience_ms: int = 500
     broker: BrokerFaults = NO_BROKER_FAULTS
     bridges_lulls: bool = True
+    columns: tuple[int, ...] = (0,)
 
     @property
     def has_text_keys(self) -> bool:
@@ -102,7 +104,7 @@ def draw(seed: int) -> Scenario:
 
 
 def with_packings(scenario: Scenario) -> Scenario:
-    """The scenario with packings and a broker, which separate generators of its seed draw."""
+    """The scenario with packings, a broker and grids of workers, which separate generators of its seed draw."""
     packing, repacks = draw_packings(scenario.seed)
     instances, patience_ms = draw_instances(scenario.seed)
     return replace(
@@ -112,7 +114,13 @@ def with_packings(scenario: Scenario) -> Scenario:
         instances=instances,
         patience_ms=patience_ms,
         broker=draw_broker_faults(scenario.seed),
+        columns=_draw_columns(scenario.seed),
     )
+
+
+def _draw_columns(seed: int) -> tuple[int, ...]:
+    rng = Random(f"columns {seed}")
+    return tuple(rng.choice(odds.COLUMNS) for _ in range(rng.choice(odds.COLUMNS_DRAWN)))
 
 
 def draw_with_query(seed: int, elaborate: Elaborate | None = None) -> tuple[Scenario, DrawnQuery]:
@@ -353,6 +361,7 @@ def _key_type(scenario: Scenario, stream: int) -> pa.DataType:
     return pa.string() if first is not None and isinstance(first.key, str) else pa.int64()
 
 
-def for_router(scenario: Scenario, router_id: str, workers: int) -> RouterConfig:
-    """The scenario's configuration for one router instance."""
-    return replace(scenario.config, router_id=router_id, workers=workers)
+def for_router(scenario: Scenario, router_id: str, number: int, workers: int) -> RouterConfig:
+    """The scenario's configuration for one router instance, by its number among the processes started."""
+    columns = scenario.columns[number % len(scenario.columns)] if scenario.query.layout.has_mutable_part else 0
+    return replace(scenario.config, router_id=router_id, workers=workers, columns=columns)

@@ -218,7 +218,8 @@ class World:
         return pack_of(fellows, edge_of(post.group, has_others=self._has_others))
 
     def _router(self, name: str, result_position: ResultPosition) -> InputMachine:
-        return self.wiring.router(self.scenario.query, result_position, for_router(self.scenario, name, self._workers))
+        config = for_router(self.scenario, name, self._names, self._workers)
+        return self.wiring.router(self.scenario.query, result_position, config)
 
     def _machine(self, post: Post, name: str) -> Machine:
         query, wiring, result_position = self.scenario.query, self.wiring, self._restart_position()

@@ -18,6 +18,7 @@ from loadgen.papers.layouts.replicated import Bchj, ScaleJoin, SplitJoin
 from loadgen.papers.layouts.sta import StaLayout
 from spojoin.model import Query
 from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.grid import Grid
 from spojoin.protocol.machine import START, Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Barrier, Frame, Record
@@ -41,13 +42,13 @@ def layout_of(query: Query) -> Layout:
 
 
 class LayoutMachine(WindowMachine):
-    """Worker number `worker`; `workers` is the worker count if known; otherwise the first frame gives it."""
+    """Worker number `worker`; `grid`, if known, is one row of all; otherwise the first frame gives the count."""
 
-    def __init__(self, query: Query, worker: int, result_position: ResultPosition, workers: int = 0) -> None:
+    def __init__(self, query: Query, worker: int, result_position: ResultPosition, grid: Grid | None = None) -> None:
         self._query = query
         self._worker = worker
         self._result_position = result_position
-        self._workers = workers
+        self._workers = 0 if grid is None else grid.workers
         self._layout = layout_of(query)
         self._reader = LogFollower()
         self._silent_before = 0
@@ -131,7 +132,7 @@ def workers_of(query: Query, workers: int) -> Workers:
     """The machines of a published layout: one for each worker, or one for a whole chain."""
     if query.layout.name == HANDSHAKE:
         return [HandshakeChain(query, workers)]
-    return [LayoutMachine(query, worker, START, workers) for worker in range(workers)]
+    return [LayoutMachine(query, worker, START, Grid(1, workers)) for worker in range(workers)]
 
 
 def needs_hot_keys(query: Query) -> bool:

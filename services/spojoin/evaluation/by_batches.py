@@ -7,6 +7,7 @@ from time import perf_counter
 from spojoin.evaluation.interface import EvaluationMachines, summed
 from spojoin.kernels.pieces import IN_TURN, TaskRunner
 from spojoin.model import Output, Query
+from spojoin.protocol.grid import Grid
 from spojoin.protocol.machine import START
 from spojoin.protocol.packed_machine import Fellow
 from spojoin.protocol.topology import Role, Topic
@@ -18,7 +19,8 @@ from spojoin.roles.pojoin.machine import PoJoinMachine
 
 def batch_machines(query: Query, workers: int, runner: TaskRunner = IN_TURN) -> EvaluationMachines:
     """Mutable joiners and their logical AND for new tuples, PO-Join workers for batched ones."""
-    searching = [PoJoinMachine(query, worker, START, timer=perf_counter, runner=runner) for worker in range(workers)]
+    grid = Grid(1, workers)
+    searching = [PoJoinMachine(query, number, START, grid, perf_counter, runner) for number in range(workers)]
     joiners = [MutableMachine(query, predicate, START) for predicate in range(len(query.predicates))]
     # The caller runs the logical AND, and a helper each worker: dividing the AND pays only if there are more threads.
     runner_of_and = IN_TURN if runner.threads <= 1 + workers else runner

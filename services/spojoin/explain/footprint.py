@@ -36,6 +36,7 @@ LEAST_BLOCK = 32  # values of a block of which the least is known, and those of 
 class SetupSizes:
     """How the services are set up, with sizes in tuples or frames. The defaults are the router's.
 
+    workers, columns: the PO-Join workers, and the columns of their grid, which divide the window
     window_tuples: the expected tuples of a time window or a table (a count window has its own number)
     """
 
@@ -45,6 +46,7 @@ class SetupSizes:
     handover_frames: int = 2
     credits_frames: int = 256
     workers: int = 2
+    columns: int = 1
     window_tuples: int = 1_000_000
 
 
@@ -114,7 +116,10 @@ def expected_state(query: Query, sizes: SetupSizes) -> tuple[ServiceState, ...]:
             "open batches",
         ),
         ServiceState(
-            "PO-Join worker", sizes.workers, _worker(query, sizes, window), "its share of the window, indexed"
+            "PO-Join worker",
+            sizes.workers,
+            _worker(query, sizes, window),
+            "the window, indexed" if sizes.columns == 1 else f"one of {sizes.columns} columns of the window, indexed",
         ),
         ServiceState(
             "logical AND", 1, _ranks_in_frame(query, sizes, mutable), "the rank arrays of one frame's predicates"
@@ -218,7 +223,7 @@ def _worker(query: Query, sizes: SetupSizes, window: int) -> int:
     directions = query.directions[:1] if query.is_self else query.directions
     node = _node_tuples(query, sizes)
     each = [bytes_per_tuple(query, one, node) * windows_held(query, one.target) for one in directions]
-    return round(sum(each) * window / sizes.workers)
+    return round(sum(each) * window / sizes.columns)
 
 
 def _node_tuples(query: Query, sizes: SetupSizes) -> int:
@@ -232,7 +237,7 @@ def _ranks_in_frame(query: Query, sizes: SetupSizes, mutable: int) -> int:
 
 
 def _parts_in_frame(query: Query, sizes: SetupSizes) -> int:
-    return sizes.credits_frames * sizes.frame_tuples * 2 * CODE_BYTES * (1 + sizes.workers)
+    return sizes.credits_frames * sizes.frame_tuples * 2 * CODE_BYTES * (1 + sizes.columns)
 
 
 #: The assumed length of a text, a byte string or a row's headers if no sample shows it.

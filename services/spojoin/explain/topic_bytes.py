@@ -120,8 +120,8 @@ def _partials(query: Query, sizes: SetupSizes, frame_rows: float) -> _Estimate:
 
 
 def _matches(query: Query, sizes: SetupSizes, _: float) -> _Estimate:
-    """The mutable part and each worker count the matches of every probe, and list them if results need them."""
-    parts, directions = 1 + sizes.workers, len(query.directions)
+    """The mutable part and each column of workers count every probe's matches, and list them if results need them."""
+    parts, directions = 1 + sizes.columns, len(query.directions)
     lists = any(map(SearchPlan(query).lists_matches, query.directions))
     heads = parts * (KAFKA_BYTES + RECORD_BYTES + 3 * ARRAY_BYTES * directions)
     return _Estimate(parts * _probes(query) * SEQ_BYTES * (1 + lists), SEQ_BYTES * lists, heads)

@@ -11,9 +11,10 @@ from spojoin.kernels.permutation import sort_column
 from spojoin.kernels.ranks import Sought
 from spojoin.kernels.tail import Tail
 from spojoin.model import Direction, LayoutChoice, Query
+from spojoin.protocol.grid import grid_of
 from spojoin.wire.records import NO_GUIDANCE, Closing, Frame, HotKeys, Matches, Probes, StreamSlice
 
-#: The part with the tuples that aren't handed over; part 1 + w is PO-Join worker w's.
+#: The part with the tuples that aren't handed over; part 1 + c is that of column c of the PO-Join workers.
 MUTABLE_PART = 0
 #: How many partners a chunk should hold: 8 MB of seqs. A single probe may have more, up to a window in each direction.
 CHUNK_PARTNERS = 1 << 20
@@ -27,14 +28,14 @@ CHUNK_GROWTH = 8
 
 
 def expected_parts(frame: Frame, layout: LayoutChoice) -> list[int]:  # P6.1
-    """The parts that must answer for a frame: the mutable part, if the layout has one, and each worker.
+    """The parts that must answer for a frame: the mutable part, if the layout has one, and each column of workers.
 
     There are none for a frame without answers (P12).
     """
     if not frame.is_answered:
         return []
     mutable = [MUTABLE_PART] if layout.has_mutable_part else []
-    return [*mutable, *(1 + worker for worker in range(frame.workers))]  # P11.1
+    return [*mutable, *(1 + column for column in range(grid_of(frame).columns))]  # P11.1
 
 
 def probe_range(positions: U16, begin: int, end: int) -> tuple[int, int]:

@@ -153,7 +153,16 @@ ROLES = (
         shared_writer=(Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS),
         own_hops=(Hop.ARRIVAL, Hop.FRAMING, Hop.WRITING),
         settings=(
-            *("workers", "adopt", "replace", "backfill", "transactions", "router_transactions", *REGISTRY_SETTINGS),
+            *(
+                "workers",
+                "columns",
+                "adopt",
+                "replace",
+                "backfill",
+                "transactions",
+                "router_transactions",
+                *REGISTRY_SETTINGS,
+            ),
             *("frame_tuples", "linger_ms", "batch_tuples", "batch_frames", "handover_frames", "credits_frames"),
         ),
     ),
@@ -249,8 +258,8 @@ class Size(enum.StrEnum):
     """What determines a topic's number of partitions.
 
     Partials have one for each predicate; batches one for each stream, so that a slow stream's old batches don't keep a
-    fast stream's; matches one for each part (0 the mutable part, 1 + w worker w); presence a fixed number, chosen by
-    service. Other topics are logs with one partition.
+    fast stream's; matches one for each member that reports (0 the mutable part, 1 + w worker w); presence a fixed
+    number, chosen by service. Other topics are logs with one partition.
     """
 
     ONE = "one"

@@ -205,6 +205,7 @@ class Frame:
     is_shared: whether one input feeds both slices, so a row may be in both
     closings: if left rows ask, the left rows that are answered here, and if both sides ask, the right rows as well;
         empty if each tuple answers
+    columns: of the workers' grid (rule P19); 0 if all workers are one row, as in logs older than this field
     """
 
     epoch: int
@@ -230,6 +231,7 @@ class Frame:
     unjoined: Annotated[tuple[Unjoined, ...], Wire(columns="unjoined_columns")] = ()
     is_shared: bool = False
     closings: Annotated[tuple[Closing, ...], Wire(names=("closing", "right_closing"), columns="closing_columns")] = ()
+    columns: int = 0
 
     @property
     def answers(self) -> int:

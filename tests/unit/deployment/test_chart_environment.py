@@ -45,6 +45,7 @@ QUERY = {
     "SPOJOIN_QUERY_FILE": "/etc/spojoin/query/query.yaml",
     "SPOJOIN_JOINERS": "2",
     "SPOJOIN_WORKERS_MAX": "8",
+    "SPOJOIN_COLUMNS": "1",
     "SPOJOIN_OWNER": "joins/demo",
     "SPOJOIN_REPLACE": "false",
 }

@@ -38,11 +38,11 @@ CHANGED = {
 #: Settings that other values of the chart say, and those that are no matter of the chart's.
 BY_OTHER_VALUES = {
     *("query_file", "joiner", "joiners", "worker", "workers", "workers_max", "packing", "standbys", "instance"),
-    *("patience_ms", "workers_inside", "bootstrap_servers", "replace", "backfill", "drain_ms", "statefulset"),
-    *("namespace", "autoscale", "scale_once", "scale_min", "scale_max", "redis_url", "metrics_host", "metrics_port"),
+    *("columns", "patience_ms", "workers_inside", "bootstrap_servers", "replace", "backfill", "drain_ms"),
+    *("statefulset", "namespace", "autoscale", "scale_once", "scale_min", "scale_max", "redis_url", "metrics_host"),
     *(f"{server}_{part}" for server in ("kafka", "redis", "registry") for part in ("username", "password")),
     *(f"{server}_password_file" for server in ("kafka", "redis", "registry")),
-    *("owner", "adopt", "topics", "kafka", "registry_url", "registry_ca", "secrets_folders"),
+    *("metrics_port", "owner", "adopt", "topics", "kafka", "registry_url", "registry_ca", "secrets_folders"),
 }
 #: What judges a query, and what shows it; the other services follow.
 JUDGING = {Role.ROUTER, Role.CONTROLLER, PAGE}
@@ -107,6 +107,7 @@ def test_a_process_of_several_roles_reads_what_one_of_them_reads(setting, proces
         ("mutable.replicas=1", {*READERS["joiners"]}),
         ("pojoin.replicas=5", {Role.CONTROLLER}),
         ("pojoin.maxReplicas=9", {*READERS["workers_max"]}),
+        ("pojoin.columns=2", {*READERS["columns"]}),
         ("controller.autoscale.minReplicas=2", {Role.CONTROLLER}),
     ],
 )

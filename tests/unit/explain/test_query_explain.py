@@ -91,10 +91,11 @@ def test_topics_come_from_the_topology():
             assert edge.role in topics[f"typed.{topic}"].read_by
 
 
-def test_state_grows_with_the_window_and_shrinks_with_workers():
-    def worker(window: str, workers: int) -> int:
+def test_state_grows_with_the_window_and_shrinks_with_columns():
+    def worker(window: str, columns: int) -> int:
         query = parse_query(TRIPS.replace("'10K' ON '100K'", window).replace("limit: 1000", ""))
-        (state,) = [s for s in explain(query, sizes=SetupSizes(workers=workers)).state if s.service == "PO-Join worker"]
+        sizes = SetupSizes(workers=2, columns=columns)
+        (state,) = [s for s in explain(query, sizes=sizes).state if s.service == "PO-Join worker"]
         return state.bytes_each
 
     assert worker("'10K' ON '1M'", 1) == 10 * worker("'10K' ON '100K'", 1)

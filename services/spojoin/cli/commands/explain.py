@@ -80,6 +80,7 @@ class ExplainOptions:
     ] = None
     rows: Annotated[int, typer.Option(min=1, help="Rows to sample from each file.")] = 10_000
     workers: Annotated[int, typer.Option(min=1, help="PO-Join workers to plan for.")] = 2
+    columns: Annotated[int, typer.Option(min=1, help="Columns of workers, which divide the window.")] = 1
     debug: Debug = False
 
 
@@ -107,7 +108,10 @@ def explain(options: ExplainOptions) -> None:
         query = load_query(options.query)
         say_notes(query)
         samples = read_samples(query, options.sample, options.rows) if options.sample else None
-        render(plan(query, samples, SetupSizes(workers=options.workers)), Console())
+        render(
+            plan(query, samples, SetupSizes(workers=options.workers, columns=min(options.columns, options.workers))),
+            Console(),
+        )
 
 
 def methods() -> None:

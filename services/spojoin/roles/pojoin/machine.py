@@ -1,8 +1,9 @@
 """A PO-Join worker's state machine (the SPO-Join paper, sections 4.2 and 4.4, Algorithm 4).
 
-Worker w of N owns batch k iff k mod N = w (the paper's division of a sub-interval). A frame is evaluated once all
-handed-over batches that its windows reach are here: the paper's queue. A batch that arrives early waits until the log
-hands it over, so that each pair is evaluated in exactly one place (P7).
+Workers stand in a grid (P19): a worker answers the frames of its row, each from the batches of its column. Column c of
+n owns batch k iff k mod n = c (the paper's division of a sub-interval). A frame is evaluated once all handed-over
+batches that its windows reach are here: the paper's queue. A batch that arrives early waits until the log hands it
+over, so that each pair is evaluated in exactly one place (P7).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from spojoin.measures.weights import Weigher
 from spojoin.model import Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.frame_evaluation import Chunks, first_reached, lower_bounds, probe_range, sought_column
+from spojoin.protocol.grid import Grid, grid_of
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.topology import Topic
 from spojoin.search_plan import SearchPlan
@@ -32,9 +34,9 @@ WAITING_MAX = 64
 
 
 class PoJoinMachine(WindowMachine):
-    """Evaluates frames against the immutable batches that this worker owns.
+    """Evaluates the frames of this worker's row against the immutable batches of its column.
 
-    workers: the initial worker count if it is known; otherwise the first frame's count is taken
+    grid: the initial grid if it is known; otherwise the first frame's is taken
     timer: a monotonic clock in seconds, which times the indexes' own work
     runner: runs the pieces of a search
     """
@@ -44,7 +46,7 @@ class PoJoinMachine(WindowMachine):
         query: Query,
         worker: int,
         result_position: ResultPosition,
-        workers: int = 0,
+        grid: Grid | None = None,
         timer: Timer = untimed,
         runner: TaskRunner = IN_TURN,
     ) -> None:
@@ -54,7 +56,8 @@ class PoJoinMachine(WindowMachine):
         self._result_position = result_position
         self._reader = LogFollower()
         self._frames: deque[Frame] = deque()
-        self._workers = workers
+        self._grid = grid
+        self._share = None if grid is None else grid.share_of(worker)
         self._compared = 0
         self._work = Work(timer, runner)
         #: by searched stream, the numbers of the directions that search it
@@ -67,25 +70,25 @@ class PoJoinMachine(WindowMachine):
         return {stream: WorkerBatches(self._query, stream, self._work) for stream in self._numbers}
 
     def wants(self, topic: Topic, partition: int) -> bool:
-        """For frames, whether few wait; for batches, whether a frame has given the worker count."""
-        return len(self._frames) < WAITING_MAX if topic is Topic.FRAMES else self._workers > 0
+        """For frames, whether few wait; for batches, whether a frame has given the grid."""
+        return len(self._frames) < WAITING_MAX if topic is Topic.FRAMES else self._grid is not None
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a frame or a batch, and evaluate the frames that are ready."""
         if isinstance(record, Batch):
-            if record.batch_id % self._workers == self._worker and record.stream in self._batches:
+            if self._share is not None and self._share.has(record.batch_id) and record.stream in self._batches:
                 self._batches[record.stream].accept_batch(record)
         elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
-            if self._workers == 0:
-                self._workers = record.workers
+            if self._grid is None:
+                self._take_place(grid_of(record))
             self._frames.append(record)
         yield from self._evaluate_ready_frames()
 
     def _evaluate_ready_frames(self) -> Iterator[Action]:
         while self._frames:
             frame = self._frames[0]
-            if frame.workers != self._workers and frame.frame_id >= self._result_position.frame_id:
-                yield from self._change_workers(frame.workers)
+            if (grid := grid_of(frame)) != self._grid and frame.frame_id >= self._result_position.frame_id:
+                yield from self._change_grid(grid)
             if not self._is_due(frame):
                 self._pass_over(self._frames.popleft())
                 continue
@@ -98,23 +101,28 @@ class PoJoinMachine(WindowMachine):
         for stream, batches in self._batches.items():
             batches.forget_unreached(frame.slices[stream].live_batch, first_reached(frame, stream))
 
-    def _change_workers(self, workers: int) -> Iterator[Action]:  # P11.4
-        self._workers = workers
-        self._batches = self._no_batches()
-        if self._worker < workers:  # a worker beyond the count holds nothing and answers nothing
-            yield Rewind(Topic.BATCHES)
+    def _change_grid(self, grid: Grid) -> Iterator[Action]:  # P11.4
+        before = self._share
+        self._take_place(grid)
+        if self._share != before:  # P19.4
+            self._batches = self._no_batches()
+            if self._share is not None:  # a worker beyond the grid holds nothing and answers nothing
+                yield Rewind(Topic.BATCHES)
 
-    def _is_due(self, frame: Frame) -> bool:  # P9.1
+    def _take_place(self, grid: Grid) -> None:
+        self._grid, self._share = grid, grid.share_of(self._worker)
+
+    def _is_due(self, frame: Frame) -> bool:  # P9.1, P19.2
         is_asked = frame.is_answered and frame.frame_id >= self._result_position.frame_id
-        return is_asked and self._worker < frame.workers
+        return is_asked and grid_of(frame).is_asked(self._worker, frame.frame_id)
 
     def _has_all(self, batches: WorkerBatches, piece: StreamSlice) -> bool:  # P7.2
         # An expired batch may be gone from its topic, so wait only for batches that a window reaches.
-        step = self._workers
-        first = piece.live_batch + (self._worker - piece.live_batch) % step
-        return batches.has_all(first, piece.handover_batch, step)
+        assert self._share is not None, "only a worker in the grid is asked"
+        return batches.has_all(self._share.first_from(piece.live_batch), piece.handover_batch, self._share.columns)
 
     def _evaluate_frame(self, frame: Frame) -> Iterator[Action]:
+        assert self._share is not None, "only a worker in the grid is asked"
         for stream, batches in self._batches.items():
             batches.hand_over(frame.slices[stream], first_reached(frame, stream))
         chunks = Chunks(frame.answers, lists_pairs=self._plan.lists_pairs)
@@ -124,7 +132,7 @@ class PoJoinMachine(WindowMachine):
         for begin, end in chunks:
             directions = self._matches(frame, begin, end, asked)
             chunks.learn_from(directions)
-            part = Part(frame.epoch, frame.frame_id, 1 + self._worker, begin, end, directions)
+            part = Part(frame.epoch, frame.frame_id, 1 + self._share.column, begin, end, directions)
             yield Emit(Topic.MATCHES, 1 + self._worker, part)
 
     def _searches(self, frame: Frame) -> dict[int, AskedIndex]:

@@ -1,8 +1,8 @@
 """A PO-Join process: it answers for its own number and, if workers were removed, for abandoned numbers (P11).
 
-Each frame is answered by its own worker count, but any process may answer for worker w: the answer follows from the log
-and the batches alone, and the sink takes each chunk once. So when a frame arrives with a smaller worker count n, worker
-v also watches the numbers w = v, v + n, v + 2n ... for which earlier frames still wait. Workers that leave in good
+Each frame is answered by its own grid, but any process may answer for worker w: the answer follows from the log and the
+batches alone, and the sink takes each chunk once. So when a frame arrives with a grid of fewer workers, n, worker v
+also watches the numbers w = v, v + n, v + 2n ... for which earlier frames still wait. Workers that leave in good
 order answer those frames themselves. Only if results stand still does v read the log again and answer as w, like a
 restarted worker. So no frame waits forever for a worker that is gone.
 """
@@ -12,25 +12,26 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from spojoin.model import Query
 from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.grid import Grid, grid_of
 from spojoin.protocol.machine import BY_REFERENCE, Action, Machine, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.topology import Topic
 from spojoin.roles.pojoin.machine import PoJoinMachine
 from spojoin.wire.records import Barrier, Frame, Record
 
-#: If results stand still this long while frames of a larger worker count are under way, the missing workers are gone.
+#: If results stand still this long while frames of a grid of more workers are under way, the missing workers are gone.
 #: A worker that leaves in good order needs a fraction of this time.
 PATIENCE_MS = 2_000
 
 
 class MakeWorker(Protocol):
-    """Makes the machine that answers for a number; workers: the initial worker count, 0 for the first frame's."""
+    """Makes the machine that answers for a number; grid: the initial grid, None for the first frame's."""
 
     def __call__(
-        self, query: Query, worker: int, result_position: ResultPosition, workers: int = 0
+        self, query: Query, worker: int, result_position: ResultPosition, grid: Grid | None = None
     ) -> WindowMachine: ...
 
 
@@ -69,7 +70,7 @@ class PoJoinWorker(Machine):
         self._result_position = result_position
         self._reader = LogFollower()
         self._next_offset = 0
-        self._counts = WorkerCounts()
+        self._grids = GridChanges()
         self._own = Duty(make(query, worker, result_position), goes_ahead=True)
         self._covered: dict[int, Duty] = {}
         self._vacant: dict[int, int] = {}
@@ -81,9 +82,9 @@ class PoJoinWorker(Machine):
         return [self._own, *self._covered.values()]
 
     def wants(self, topic: Topic, partition: int) -> bool:
-        """Whether every duty has room. A full duty waits for a batch, which every duty that knows a count wants.
+        """Whether every duty has room. A full duty waits for a batch, which every duty that knows the grid wants.
 
-        A duty that covers a number knows the count from the start; otherwise a full duty would wait forever.
+        A duty that covers a number knows the grid from the start; otherwise a full duty would wait forever.
         """
         return all(duty.machine.wants(topic, partition) for duty in self._duties)
 
@@ -91,17 +92,17 @@ class PoJoinWorker(Machine):
         """Take a frame or a batch, and evaluate the frames that are ready."""
         if topic is Topic.FRAMES and (offset == BY_REFERENCE or offset >= self._next_offset):
             self._next_offset = max(self._next_offset, offset + 1)
-            self._follow_worker_counts(record)
+            self._follow_grids(record)
         for duty in self._duties:
             yield from duty.give_record(topic, partition, offset, record)
 
-    def _follow_worker_counts(self, record: Record) -> None:  # P11.5
+    def _follow_grids(self, record: Record) -> None:  # P11.5
         if not isinstance(record, Frame | Barrier) or not self._reader.accept(record) or isinstance(record, Barrier):
             return
-        left = self._counts.accept_frame(record)
-        self._counts.forget_before(self._result_position.frame_id)
-        if self._worker < record.workers and record.frame_id > self._result_position.frame_id:
-            mine = [number for number in left if number % record.workers == self._worker]
+        left, workers = self._grids.accept_frame(record), self._grids.last.workers
+        self._grids.forget_before(self._result_position.frame_id)
+        if self._worker < workers and record.frame_id > self._result_position.frame_id:
+            mine = [number for number in left if number % workers == self._worker]
             self._vacant.update(dict.fromkeys(mine, record.frame_id))
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
@@ -116,7 +117,7 @@ class PoJoinWorker(Machine):
     def _cover_vacant_numbers(self) -> Iterator[Action]:  # P11.6
         new = self._vacant.keys() - self._covered.keys()
         for number in sorted(new):
-            self._covered[number] = Duty(self._make(self._query, number, self._result_position, self._counts.first))
+            self._covered[number] = Duty(self._make(self._query, number, self._result_position, self._grids.first))
         if new:
             yield Rewind(Topic.FRAMES)
             yield Rewind(Topic.BATCHES)
@@ -126,7 +127,7 @@ class PoJoinWorker(Machine):
         if result_position > self._result_position:
             self._result_position = result_position
             self._still_since_ms = None
-        self._counts.forget_before(self._result_position.frame_id)
+        self._grids.forget_before(self._result_position.frame_id)
         self._vacant = {
             number: until for number, until in self._vacant.items() if until > self._result_position.frame_id
         }
@@ -136,7 +137,7 @@ class PoJoinWorker(Machine):
 
     def is_needed(self) -> bool:
         """Whether present or coming frames wait for this worker's parts."""
-        return self._counts.largest > self._worker
+        return self._grids.workers_max > self._worker
 
     def counters(self) -> dict[str, float]:
         """The counters of all duties, finished ones included."""
@@ -158,30 +159,43 @@ def _sum(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
     return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in one.keys() | other.keys()}
 
 
-class WorkerCounts:
-    """The worker counts of accepted frames, from the first frame whose results aren't all out."""
+class GridChange(NamedTuple):
+    """A grid, and the first frame that it answers."""
+
+    frame_id: int
+    grid: Grid
+
+
+class GridChanges:
+    """The grids of accepted frames, from the first frame whose results aren't all out."""
 
     def __init__(self) -> None:
-        self._changes: deque[tuple[int, int]] = deque()
+        self._changes: deque[GridChange] = deque()
 
     @property
-    def first(self) -> int:
-        """The worker count of the oldest frame under way; 0 before the first frame."""
-        return self._changes[0][1] if self._changes else 0
+    def first(self) -> Grid | None:
+        """The grid of the oldest frame under way; None before the first frame."""
+        return self._changes[0].grid if self._changes else None
 
     @property
-    def largest(self) -> int:
+    def last(self) -> Grid:
+        """The grid of the newest frame, of which there must be one."""
+        return self._changes[-1].grid
+
+    @property
+    def workers_max(self) -> int:
         """The most workers for which a frame under way, or the next frame, waits."""
-        return max((workers for _, workers in self._changes), default=0)
+        return max((change.grid.workers for change in self._changes), default=0)
 
     def accept_frame(self, frame: Frame) -> range:
-        """Take a frame; if its worker count is new, return the numbers for which only earlier frames wait."""
-        if self._changes and self._changes[-1][1] == frame.workers:
+        """Take a frame; if its grid is new, return the numbers for which only earlier frames wait."""
+        grid = grid_of(frame)
+        if self._changes and self.last == grid:
             return range(0)
-        self._changes.append((frame.frame_id, frame.workers))
-        return range(frame.workers, self.largest)
+        self._changes.append(GridChange(frame.frame_id, grid))
+        return range(grid.workers, self.workers_max)
 
     def forget_before(self, frame_id: int) -> None:
         """Forget frames before this one: their results are out."""
-        while len(self._changes) > 1 and self._changes[1][0] <= frame_id:
+        while len(self._changes) > 1 and self._changes[1].frame_id <= frame_id:
             self._changes.popleft()

@@ -37,7 +37,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     schemas = RegisteredSchemas(None if registry is None else registry.find)
 
     def machine(result_position: ResultPosition) -> RouterMachine:
-        config, beginning = router_config(settings), serving.begin(result_position, rows)
+        config, beginning = router_config(query, settings), serving.begin(result_position, rows)
         if serving.successor is not None:
             keeps_order = is_same_order(query, serving.successor)
             return ClosingRouter(query, result_position, config, _log.error, beginning, keeps_order=keeps_order)
@@ -46,7 +46,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     def rows(stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:
         return parse_messages(query.inputs[stream], query.needs_time, stream, partition, records, schemas)
 
-    router_config(settings)  # a contradiction must end the start, not the first life
+    router_config(query, settings)  # a contradiction must end the start, not the first life
     if query.layout.workers not in (0, settings.workers):
         raise ConfigurationError(
             f"setting workers is {settings.workers}, and the query's layout asks for {query.layout.workers}: "
@@ -68,12 +68,13 @@ def _table(query: Query, settings: Settings, rows: Parse) -> Callable[[], TableR
     return lambda: reading
 
 
-def router_config(settings: Settings) -> RouterConfig:
+def router_config(query: Query, settings: Settings) -> RouterConfig:
     """The router's part of the settings. Raises ConfigurationError."""
     return RouterConfig(
         router_id=uuid.uuid4().hex,
         workers=settings.workers,
         workers_max=settings.workers_max,
+        columns=settings.columns if query.layout.has_mutable_part else 0,
         frame_tuples=settings.frame_tuples,
         batch_tuples=settings.batch_tuples,
         batch_frames=settings.batch_frames,

@@ -23,6 +23,7 @@ class RouterConfig:
     router_id: unique among router instances
     workers: PO-Join workers in new frames, until the control topic requests another count
     workers_max: the largest worker count
+    columns: of the workers' grid in new frames; 0 if all workers are one row
     frame_tuples: a frame is closed at this size, or `linger_ms` after its first tuple, or ten times as long after it
         if several other frames wait for their results
     batch_tuples: delta; a stream's batch is sealed at this size, at a slide's end, or `batch_frames` after its start
@@ -39,6 +40,7 @@ class RouterConfig:
     linger_ms: int = 2
     credits_frames: int = 256
     workers_max: int = 1_024
+    columns: int = 0
 
     def __post_init__(self) -> None:
         for name in ("workers", "frame_tuples", "batch_tuples", "batch_frames", "handover_frames", "credits_frames"):

@@ -131,7 +131,7 @@ class FrameMaker:
 
     # -- the frame
 
-    def frame_and_letters(self, cut: Cut, log: RouterLog, workers: int) -> Iterator[Action]:
+    def frame_and_letters(self, cut: Cut, log: RouterLog, workers: int, columns: int) -> Iterator[Action]:
         """Emit the dead letters of rows refused before the cut, and last the frame itself."""
         # slice: remove the rows from the queue, and split them by stream
         origins = self.queue.head(cut.count) if cut.count else _NO_ORIGINS
@@ -187,6 +187,7 @@ class FrameMaker:
             unjoined=unjoined,
             is_shared=self._is_shared,
             closings=closings,
+            columns=columns,
         )
         yield Emit(Topic.FRAMES, 0, frame)
 

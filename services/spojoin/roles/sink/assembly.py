@@ -18,12 +18,19 @@ from spojoin.search_plan import SearchPlan
 from spojoin.wire.records import Frame, Matches, Part
 from spojoin.wire.sums import Sums, added, joined, no_sums
 
-#: How many chunks of one part, and partners in them, may wait for the other parts.
+#: How many chunks of one partition, and partners in them, may wait for the other parts.
 CHUNKS_MAX = 512
 PARTNERS_MAX = 1 << 23
 
-#: (chunks, partners) held in memory
-Size = tuple[int, int]
+
+class HeldChunks(NamedTuple):
+    """What is held in memory of a partition."""
+
+    chunks: int
+    partners: int
+
+
+NOTHING = HeldChunks(0, 0)
 
 
 class FrameSpan(NamedTuple):
@@ -41,14 +48,15 @@ class WaitingParts:
         self._query = query
         self._plan = SearchPlan(query)
         self._chunks: dict[tuple[int, int, int], PartChunks] = {}
-        self._held: dict[int, list[int]] = {}
+        self._held: dict[int, HeldChunks] = {}
         self._expecting: tuple[Frame | None, list[int]] = None, []
 
-    def has_room(self, part: int) -> bool:
-        chunks, partners = self._held.get(part, [0, 0])
-        return chunks < CHUNKS_MAX and partners < PARTNERS_MAX
+    def has_room(self, partition: int) -> bool:
+        """Whether few chunks of a partition wait: each worker has its own, with chunks in the order of frames."""
+        held = self._held.get(partition, NOTHING)
+        return held.chunks < CHUNKS_MAX and held.partners < PARTNERS_MAX
 
-    def accept_chunk(self, chunk: Part, next_frame: int, result_position: ResultPosition) -> None:
+    def accept_chunk(self, chunk: Part, partition: int, next_frame: int, result_position: ResultPosition) -> None:
         """Hold a chunk, unless its frame is before the next one; positions that results cover are cut off."""
         if chunk.frame_id < next_frame:
             return
@@ -56,10 +64,9 @@ class WaitingParts:
         if key not in self._chunks:
             begin = result_position.position if chunk.frame_id == result_position.frame_id else 0
             self._chunks[key] = PartChunks(begin)
-        size = self._chunks[key].append_next(chunk)
-        held = self._held.setdefault(chunk.part, [0, 0])
-        held[0] += size[0]
-        held[1] += size[1]
+        if self._chunks[key].append_next(chunk, partition):
+            held = self._held.get(partition, NOTHING)
+            self._held[partition] = HeldChunks(held.chunks + 1, held.partners + _partners(chunk))
 
     def covered_to(self, frame: Frame, position: int) -> int:  # P10.3
         """Where the result from a position on ends: at the first end of a chunk, even if more chunks are here.
@@ -98,12 +105,12 @@ class WaitingParts:
     def drop_chunks(self, frame: Frame, position: int) -> None:
         """Forget the frame's chunks that end at or before a position."""
         for part in self._expected(frame):
-            self._release(part, self._chunks[frame.epoch, frame.frame_id, part].drop_below(position))
+            self._release(self._chunks[frame.epoch, frame.frame_id, part].drop_below(position))
 
     def drop_frame(self, frame: Frame) -> None:
         """Forget the chunks of a frame and of earlier ones."""
         for key in [key for key in self._chunks if key[1] <= frame.frame_id]:
-            self._release(key[2], self._chunks.pop(key).drop_below(frame.answers + 1))
+            self._release(self._chunks.pop(key).drop_below(frame.answers + 1))
 
     def _expected(self, frame: Frame) -> list[int]:
         """The parts that must answer for the first waiting frame."""
@@ -111,10 +118,17 @@ class WaitingParts:
             self._expecting = frame, expected_parts(frame, self._query.layout)
         return self._expecting[1]
 
-    def _release(self, part: int, size: Size) -> None:
-        held = self._held[part]
-        held[0] -= size[0]
-        held[1] -= size[1]
+    def _release(self, gone: list[WaitingChunk]) -> None:
+        for chunk, partition in gone:
+            held = self._held[partition]
+            self._held[partition] = HeldChunks(held.chunks - 1, held.partners - _partners(chunk))
+
+
+class WaitingChunk(NamedTuple):
+    """A chunk, and the partition that it came from."""
+
+    chunk: Part
+    partition: int
 
 
 class PartChunks:
@@ -122,29 +136,27 @@ class PartChunks:
 
     def __init__(self, begin: int) -> None:
         self.end = begin
-        self._chunks: list[Part] = []
+        self._chunks: list[WaitingChunk] = []
 
-    def append_next(self, chunk: Part) -> Size:
-        """Take a chunk, if it contains new positions; return what it adds to memory."""
-        if not chunk.begin <= self.end < chunk.end:  # P6.2, P15.5
-            return (0, 0)
-        self._chunks.append(chunk)
-        self.end = chunk.end
-        return _size(chunk)
+    def append_next(self, chunk: Part, partition: int) -> bool:
+        """Take a chunk, if it contains new positions; return whether it does."""
+        has_news = chunk.begin <= self.end < chunk.end  # P6.2, P15.5
+        if has_news:
+            self._chunks.append(WaitingChunk(chunk, partition))
+            self.end = chunk.end
+        return has_news
 
     def next_end(self, position: int) -> int:
         """The end of the first chunk that reaches beyond a position, or the position itself if none does."""
-        for chunk in self._chunks:
-            if chunk.end > position:
-                return chunk.end
-        return position
+        return next((chunk.end for chunk, _ in self._chunks if chunk.end > position), position)
 
     def matches_between(self, frame: Frame, query: Query, begin: int, end: int) -> list[Matches]:
         """Matches by direction of frame positions [begin, end), which must be here."""
-        if len(self._chunks) == 1 and (self._chunks[0].begin, self._chunks[0].end) == (begin, end):
-            return list(self._chunks[0].directions)
+        first_chunk = self._chunks[0].chunk
+        if len(self._chunks) == 1 and (first_chunk.begin, first_chunk.end) == (begin, end):
+            return list(first_chunk.directions)
         directions: list[list[Matches]] = [[] for _ in query.directions]
-        for chunk in self._chunks:
+        for chunk, _ in self._chunks:
             low, high = max(chunk.begin, begin), min(chunk.end, end)
             if low >= high:
                 continue
@@ -156,15 +168,15 @@ class PartChunks:
             begin = high
         return [_concatenated(parts) for parts in directions]
 
-    def drop_below(self, position: int) -> Size:
-        """Forget chunks that end at or before a position; return what that frees."""
-        gone = [_size(chunk) for chunk in self._chunks if chunk.end <= position]
-        self._chunks = [chunk for chunk in self._chunks if chunk.end > position]
-        return len(gone), sum([partners for _, partners in gone])
+    def drop_below(self, position: int) -> list[WaitingChunk]:
+        """Forget chunks that end at or before a position, and return them."""
+        gone = [each for each in self._chunks if each.chunk.end <= position]
+        self._chunks = [each for each in self._chunks if each.chunk.end > position]
+        return gone
 
 
-def _size(chunk: Part) -> Size:
-    return 1, sum([len(direction.partners) for direction in chunk.directions if direction.partners is not None])
+def _partners(chunk: Part) -> int:
+    return sum([len(direction.partners) for direction in chunk.directions if direction.partners is not None])
 
 
 def _slice(matches: Matches, first: int, last: int) -> Matches:

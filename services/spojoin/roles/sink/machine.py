@@ -60,7 +60,7 @@ class SinkMachine(Machine):
         self._restating = Restating()
 
     def wants(self, topic: Topic, partition: int) -> bool:
-        """Whether few frames, or few chunks of the part, wait; always for batches."""
+        """Whether few frames, or few chunks of the partition, wait; always for batches."""
         if topic is Topic.FRAMES:
             return len(self._frames) < FRAMES_MAX
         return topic is not Topic.MATCHES or self._parts.has_room(partition)
@@ -72,7 +72,7 @@ class SinkMachine(Machine):
         if isinstance(record, Part):
             if self._trimming is not None:
                 self._trimming.note_part(partition, offset, record)
-            self._parts.accept_chunk(record, self._next_frame, self._result_position)
+            self._parts.accept_chunk(record, partition, self._next_frame, self._result_position)
         elif isinstance(record, Batch):
             if self._trimming is not None:
                 self._trimming.note_batch(partition, offset, record)

@@ -36,10 +36,9 @@ BATCH_TUPLES = 4
 class Log:
     """Frames and batches of a router that gets worker counts between rows; nothing is ever trimmed."""
 
-    def __init__(self, *worker_counts: int) -> None:
-        config = RouterConfig(
-            "r", worker_counts[0], frame_tuples=4, batch_tuples=BATCH_TUPLES, handover_frames=1, credits_frames=1 << 20
-        )
+    def __init__(self, *worker_counts: int, columns: int = 0) -> None:
+        sizes = {"frame_tuples": 4, "batch_tuples": BATCH_TUPLES, "handover_frames": 1, "credits_frames": 1 << 20}
+        config = RouterConfig("r", worker_counts[0], columns=columns, **sizes)
         self.records = defaultdict(list)
         self.router = RouterMachine(QUERY, START, config)
         self.router.on_inputs([(0, 0)])
@@ -86,7 +85,7 @@ class Reader:
                 self.rewinds.append(action.topic)
             elif isinstance(action, Emit):
                 part = action.record
-                assert action.partition == part.part
+                assert 1 <= part.part <= action.partition
                 again = self.parts.setdefault((part.frame_id, part.part), part)
                 assert same(again, part)
 
@@ -134,6 +133,33 @@ def test_a_worker_answers_the_frames_whose_count_includes_it(worker):
     log = Log(2, 3, 1)
     reader = Reader(log, worker).read()
     assert reader.answered(1 + worker) == due(log, worker)
+
+
+@pytest.mark.parametrize(("workers", "columns"), [(1, 1), (3, 1), (4, 2), (5, 2), (3, 3), (2, 5)])
+def test_each_frame_has_one_answer_for_each_column(workers, columns):
+    log, whole = Log(workers, columns=columns), Reader(Log(1), 0).read()
+    parts = {}
+    for worker in range(workers):
+        found = Reader(log, worker).read().parts
+        assert not parts.keys() & found.keys()
+        parts |= found
+    columns = min(columns, workers)
+    assert parts.keys() == {(frame.frame_id, 1 + column) for frame in log.frames for column in range(columns)}
+    for frame in log.frames:
+        found = [parts[frame.frame_id, 1 + column].directions for column in range(columns)]
+        expected = whole.parts[frame.frame_id, 1].directions
+        for number, matches in enumerate(expected):
+            assert np.array_equal(sum(each[number].counts for each in found), matches.counts)
+
+
+def test_workers_that_stay_in_their_column_read_no_batch_again():
+    log = Log(4, 2, 4, 3, columns=2)
+    readers = [Reader(log, worker).read() for worker in range(4)]
+    assert [reader.rewinds for reader in readers] == [[], [], [Topic.BATCHES], [Topic.BATCHES]]
+    assert [worker for worker in range(4) if readers[worker].worker.state_tuples()] == [0, 1]
+    assert sorted(key for reader in readers for key in reader.parts) == [
+        (frame.frame_id, part) for frame in log.frames if frame.count for part in (1, 2)
+    ]
 
 
 @pytest.mark.parametrize("is_packed", [False, True])

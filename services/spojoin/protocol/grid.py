@@ -1,0 +1,53 @@
+"""The grid of PO-Join workers: its rows share the frames, its columns share the window (rule P19)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from spojoin.wire.records import Frame
+
+
+class Share(NamedTuple):
+    """The batches that the workers of a column hold: those whose number modulo `columns` is `column`."""
+
+    column: int
+    columns: int
+
+    def has(self, batch_id: int) -> bool:  # P19.3
+        """Whether a batch is in the share."""
+        return batch_id % self.columns == self.column
+
+    def first_from(self, batch_id: int) -> int:
+        """The first batch of the share from a number on."""
+        return batch_id + (self.column - batch_id) % self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Workers 0 to rows * columns - 1, row by row: worker w is in row w // columns and column w mod columns."""
+
+    rows: int
+    columns: int
+
+    @property
+    def workers(self) -> int:
+        """How many workers answer frames; workers with larger numbers hold and answer nothing."""
+        return self.rows * self.columns
+
+    def share_of(self, worker: int) -> Share | None:
+        """The batches that a worker holds; None if its number is beyond the grid."""
+        return Share(worker % self.columns, self.columns) if worker < self.workers else None
+
+    def is_asked(self, worker: int, frame_id: int) -> bool:  # P19.2
+        """Whether a worker answers for its column of a frame: the frame's row does, frame id modulo rows."""
+        return worker < self.workers and worker // self.columns == frame_id % self.rows
+
+
+def grid_of(frame: Frame) -> Grid:  # P19.1
+    """The grid that answers a frame: as many whole rows of its columns as its workers fill.
+
+    Without columns, as in older logs and other layouts, or with fewer workers than columns, all workers are one row.
+    """
+    columns = min(frame.columns or frame.workers, frame.workers)
+    return Grid(frame.workers // columns if columns else 0, columns)
