@@ -376,6 +376,7 @@ class Run:
     places: int64 (n,), as in `StreamSlice`; None if all equal the tuples' indexes
     lower, own: int64 (n,), as in `StreamSlice`, for rows that ask; None for others
     An empty run means that the log no longer holds this batch or older ones: they were made, or have expired.
+    frame_id, live_batch: once results are out for this frame, no window reaches an older batch of the stream than this
     """
 
     stream: int
@@ -392,6 +393,8 @@ class Run:
     places: Seldom[I64] = None
     own: Seldom[I64] = None
     lower: Seldom[I64] = None
+    frame_id: int = 0
+    live_batch: int = 0
 
     @property
     def is_empty(self) -> bool:

@@ -70,7 +70,9 @@ class MutableMachine(Machine):
             )
         if frame.frame_id >= self._out_to - 1:
             while self._unsent:
-                yield Emit(Topic.RUNS, 0, self._unsent.popleft())
+                run = self._unsent.popleft()
+                run.frame_id, run.live_batch = frame.frame_id, frame.slices[run.stream].live_batch
+                yield Emit(Topic.RUNS, 0, run)
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Remember which frames no longer need anything; this machine trims nothing."""

@@ -32,20 +32,29 @@ class PermutationMachine(Machine):
         self._made = [BatchNumbers() for _ in query.streams]
         self._durable = [BatchNumbers() for _ in query.streams]
         self._read: deque[tuple[int, BatchKey]] = deque()
+        #: by stream, from which batch on windows reach once results are out for a frame: (frame, batch), both rising
+        self._live: list[deque[tuple[int, int]]] = [deque() for _ in query.streams]
         #: the streams with a batch that was read from its topic
         self._begun: set[int] = set()
         self._pairs = [_slot_pairs(query, stream) for stream in range(len(query.streams))]
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a run, and send its batch if all runs are here; or note that a batch is in its topic."""
-        if isinstance(record, Run) and offset != BY_REFERENCE:
-            self._read.append((offset, (record.stream, record.batch_id)))
+        if isinstance(record, Run):
+            self._note_live(record)
+            if offset != BY_REFERENCE:
+                self._read.append((offset, (record.stream, record.batch_id)))
         if isinstance(record, Batch) or (isinstance(record, Run) and record.is_empty):
             first = self._first_known(offset, record) if isinstance(record, Batch) else 0
             self._durable[record.stream].add(first, record.batch_id + 1)
             self._note_made(record.stream, first, record.batch_id + 1)
         elif isinstance(record, Run) and record.batch_id not in self._made[record.stream]:
             yield from self._take((record.stream, record.batch_id), record)
+
+    def _note_live(self, run: Run) -> None:
+        live = self._live[run.stream]
+        if run.live_batch > (live[-1][1] if live else 0):
+            live.append((run.frame_id, run.live_batch))
 
     def _first_known(self, offset: int, batch: Batch) -> int:
         """The first batch that is known to be made when `batch` is read: itself, or 0 if all before it are."""
@@ -90,7 +99,12 @@ class PermutationMachine(Machine):
         )
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
-        """Trim the runs of batches that are in their topic."""
+        """Trim the runs of batches that are in their topic, or that no window reaches any more."""
+        for stream, live in enumerate(self._live):
+            while live and live[0][0] < result_position.frame_id:  # P9.5
+                _, batch_id = live.popleft()
+                self._durable[stream].add(0, batch_id)
+                self._note_made(stream, 0, batch_id)
         end = -1
         while self._read and self._read[0][1][1] in self._durable[self._read[0][1][0]]:
             end = self._read.popleft()[0] + 1
