@@ -333,7 +333,7 @@ def test_without_a_broker_an_append_is_ambiguous_and_queries_are_refused(cluster
 def test_deleted_topics_are_gone_and_others_stay(log, unique):
     log.create_topics({unique: 2, f"{unique}-other": 1})
     append(log, LogPartition(unique, 0), b"a")
-    log.delete_topics([unique, f"{unique}-never-made"])
+    log.delete_topics([unique, unique, f"{unique}-never-made"])
     wait_for(lambda: log.partitions(unique) == 0)
     assert log.partitions(f"{unique}-other") == 1
     log.delete_topics([unique])

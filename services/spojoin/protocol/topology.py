@@ -228,8 +228,8 @@ ROLES = (
         has_machine=False,
         asks_kubernetes=True,
         settings=(
-            *("joiners", "workers", "replace", "statefulset", "namespace", "autoscale", "scale_once", "scale_min"),
-            *("scale_max", "scale_cpu_high", "scale_cpu_low", "scale_lag_high", "scale_up_after_s"),
+            *("joiners", "workers", "columns", "replace", "statefulset", "namespace", "autoscale", "scale_once"),
+            *("scale_min", "scale_max", "scale_cpu_high", "scale_cpu_low", "scale_lag_high", "scale_up_after_s"),
             *("scale_down_after_s", "scale_wait_s_max"),
         ),
     ),

@@ -74,6 +74,7 @@ def limits_of(settings: Settings) -> ScalingLimits:
         down_after_s=settings.scale_down_after_s,
         wait_s_max=settings.scale_wait_s_max,
         inside=settings.workers_packed(),
+        columns=settings.columns,
     )
 
 

@@ -1,9 +1,9 @@
 """What to do next, as a pure function of observations and earlier steps (rule P11).
 
 The log's worker count follows the number of pods (`replicas`): it grows when all of them are ready, and shrinks at
-once, since workers beyond it may be gone already. With autoscaling the controller adds a worker if one has been busy
-for a while, and removes one if the others could easily do the work: it first lowers the worker count, and removes the
-worker once no frame waits for it any more.
+once, since workers beyond it may be gone already. With autoscaling the controller adds a row of workers (rule P19) if
+one has been busy for a while, and removes a row if the others could easily do the work: it first lowers the worker
+count, and removes the workers once no frame waits for them any more.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ class ScalingLimits:
     """The limits of scaling, and its delays.
 
     cpu_high, cpu_low: cores that a worker uses; lag_high: records of its inputs that it hasn't read yet
+    columns: how many workers are a row; fewer get no work
     inside: how many of the first workers share a process with other roles and can't leave
     up_after_s, down_after_s: how long it must be busy, or idle, without interruption
     wait_s_max: how long workers may take to start, and frames to be answered before workers go
@@ -38,6 +39,19 @@ class ScalingLimits:
     down_after_s: float = 300.0
     wait_s_max: float = 300.0
     inside: int = 0
+    columns: int = 1
+
+    def a_row_more(self, workers: int) -> int:
+        """How many workers fill one row more."""
+        return self.rows(workers + self.columns) * self.columns
+
+    def a_row_fewer(self, workers: int) -> int:
+        """How many workers remain without those that fill no row or, if there are none, without the last row."""
+        return self.rows(workers - 1) * self.columns
+
+    def rows(self, workers: int) -> int:
+        """How many rows they fill."""
+        return workers // self.columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +223,11 @@ def _busy(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> 
     if seen.now_s - since_s < limits.up_after_s:
         return state, []
     why = f"for {limits.up_after_s:.0f} s the busiest worker {_uses(seen.peak)}"
-    if seen.replicas >= limits.scale_max:
+    wanted = limits.a_row_more(seen.replicas)
+    if wanted > limits.scale_max:
         text = f"more than scale_max {limits.scale_max} workers would be needed"
         return _once(state, Event("ScaleMaxReached", text, is_warning=True))
-    return _scale_up(seen, seen.replicas + 1, why)
+    return _scale_up(seen, wanted, why)
 
 
 def _idle(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> Decision:
@@ -221,15 +236,16 @@ def _idle(seen: Observation, state: ControllerMemory, limits: ScalingLimits) -> 
     if seen.now_s - since_s < limits.down_after_s:
         return state, []
     why = f"for {limits.down_after_s:.0f} s the busiest worker {_uses(seen.peak)}"
-    return _begin_leaving(seen, seen.replicas - 1, why)
+    return _begin_leaving(seen, limits.a_row_fewer(seen.replicas), why)
 
 
 def _fewer_would_do(seen: Observation, limits: ScalingLimits) -> bool:
-    """Whether the other workers would still be far from busy with one worker's work added."""
-    fewer = seen.replicas - 1
-    if fewer < max(limits.scale_min, limits.inside):
+    """Whether the other rows would still be far from busy with one row's work added."""
+    fewer = limits.a_row_fewer(seen.replicas)
+    if fewer < max(limits.scale_min, limits.inside, 1):
         return False
-    return seen.peak.cpu * seen.replicas / fewer <= limits.cpu_low and 4 * seen.peak.lag <= limits.lag_high
+    share = limits.rows(seen.replicas) / limits.rows(fewer)
+    return seen.peak.cpu * share <= limits.cpu_low and 4 * seen.peak.lag <= limits.lag_high
 
 
 def _scale_up(seen: Observation, replicas: int, why: str) -> Decision:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -104,6 +105,26 @@ def test_a_worker_is_added_after_one_was_busy_without_a_break(load):
     assert acts(steps) == [Scale(3)]
     assert reasons(steps) == ["ScaledUp"]
     assert "for 10 s" in steps[1].message
+
+
+@pytest.mark.parametrize(
+    ("columns", "replicas", "more", "fewer"),
+    [(1, 3, 4, 2), (2, 4, 6, 2), (2, 5, 6, 4), (2, 2, 4, None), (4, 3, 4, None)],
+)
+def test_rows_are_added_and_removed_whole(columns, replicas, more, fewer):
+    limits = replace(AUTO, workers_max=8, scale_max=8, columns=columns)
+    state = ControllerMemory(replicas=replicas, busy_since_s=0, idle_since_s=0)
+    _, steps = decide(seen(99, replicas, workers=replicas, load=BUSY), state, limits)
+    assert acts(steps) == [Scale(more)]
+    _, steps = decide(seen(99, replicas, workers=replicas, load=IDLE), state, limits)
+    assert acts(steps) == ([] if fewer is None else [RequestWorkers(fewer)])
+
+
+def test_a_row_that_would_exceed_the_limit_is_not_begun():
+    limits = replace(AUTO, scale_max=3, columns=2)
+    _, steps = decide(seen(99, load=BUSY), ControllerMemory(replicas=2, busy_since_s=0), limits)
+    assert reasons(steps) == ["ScaleMaxReached"]
+    assert not acts(steps)
 
 
 def test_one_busy_worker_is_enough():

@@ -1,0 +1,398 @@
+"""Section `scale`: what each process of a release costs, by the grid of its workers.
+
+A run in this process makes the records of all internal topics. Then each process of a release is alone on a broker
+whose topics hold what it reads, and its CPU per tuple is taken. So the figures hold for machines with more cores than
+this one: the rate of a release is that of its busiest process. What a process writes must equal what the run wrote.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from loadgen.bench.measurement import Measurement
+from loadgen.load.tap import ResultsTap
+from loadgen.promises.data import Columns, check_counts, columns, self_join, self_join_text
+from loadgen.promises.serving import MESSAGE_ROWS, arrow_messages, fill
+from loadgen.promises.sizes import Context
+from spojoin.embedded.engine import Engine
+from spojoin.evaluation.interface import RecordObserver
+from spojoin.local.cluster import LocalCluster, local_cluster
+from spojoin.local.services import Deployment, services_of
+from spojoin.local.supervise import Supervisor
+from spojoin.local.usage import usage_of
+from spojoin.model import Query
+from spojoin.ports.interfaces import LogPartition
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.protocol.generations import Beginning
+from spojoin.protocol.topology import Topic
+from spojoin.query.fingerprint import fingerprint
+from spojoin.query.load import parse_query
+from spojoin.roles.router.config import UNLIMITED, RouterConfig
+from spojoin.runtime.generations import GenerationsTopic
+from spojoin.runtime.service import create_topics
+from spojoin.runtime.topics import Topics
+from spojoin.wire.codec import decode, encode
+from spojoin.wire.records import Announcement, Batch, Frame, Part, Partial, Record
+
+WORKLOAD = "uniform"
+#: How many rows of workers with one column are measured, and how many columns of one row.
+ROWS, COLUMNS = (1, 2, 4, 8), (2, 8)
+#: A joiner for each of the query's predicates.
+JOINERS = 2
+#: Without progress for this long, a process has stopped.
+STALL_S = 120.0
+POLL_S = 0.05
+CHECKED = 8
+
+
+class Written(NamedTuple):
+    """A record of the run: its partition, and its bytes."""
+
+    partition: int
+    value: bytes
+
+
+@dataclass(slots=True)
+class Recording(RecordObserver):
+    """All records of a run by topic, in order; `full` is how many each topic had when the window was full."""
+
+    records: dict[Topic, list[Record]] = field(default_factory=lambda: defaultdict(list))
+    full: dict[Topic, int] = field(default_factory=dict)
+
+    def begun(self, record: Record) -> None:
+        self.records[Topic.FRAMES].append(record)
+
+    def written(self, topic: Topic, record: Record) -> None:
+        if topic is not Topic.FRAMES:
+            self.records[topic].append(record)
+
+    def mark(self) -> None:
+        """Note that the window is full."""
+        self.full = {topic: len(records) for topic, records in self.records.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """A release with a grid of workers."""
+
+    rows: int
+    columns: int = 1
+
+    @property
+    def workers(self) -> int:
+        return self.rows * self.columns
+
+    def frame(self, record: Record) -> Record:
+        """The record of the log as the release's router writes it."""
+        if not isinstance(record, Frame):
+            return record
+        return replace(record, workers=self.workers, columns=self.columns)
+
+    def partition(self, record: Record) -> int:
+        """The partition of an internal topic in which a record is."""
+        if isinstance(record, Partial):
+            return record.predicate
+        if isinstance(record, Batch):
+            return record.stream
+        if isinstance(record, Part) and record.part:
+            return 1 + record.frame_id % self.rows
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleStage:
+    """The broker, the recorded run and its rows."""
+
+    context: Context
+    cluster: LocalCluster
+    log: KafkaLog
+    data: Columns
+    run: Recording
+
+    @property
+    def measured(self) -> int:
+        """The tuples behind the full window."""
+        return len(self.data) - self.context.sizes.window
+
+
+def measure(context: Context) -> Iterator[Measurement]:
+    """CPU of each process alone; the rate and the cost of a release with as many rows of workers."""
+    sizes = context.sizes
+    data = columns(WORKLOAD, sizes.window + sizes.services_after // 2)
+    context.say("recording a run")
+    run = recorded(data, sizes.window, sizes.slide)
+    with local_cluster(context.say) as cluster:
+        log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
+        try:
+            yield from _figures(ScaleStage(context, cluster, log, data, run))
+        finally:
+            log.close()
+
+
+def recorded(data: Columns, window: int, slide: int) -> Recording:
+    """A run over all rows, in which the window is full behind the first `window` of them."""
+    query, run = self_join(window, slide), Recording()
+    config = RouterConfig("recorded", credits_frames=UNLIMITED)
+    engine = Engine(query, config, observe=lambda *_: run, beginning=Beginning(fingerprint=fingerprint(query)))
+    for piece, is_full in ((data[:window], False), (data[window:], True)):
+        if is_full:
+            run.mark()
+        for batch in piece.table().to_batches(MESSAGE_ROWS):
+            deque(engine.feed(0, batch), 0)
+        deque(engine.wait(), 0)
+    engine.close()
+    return run
+
+
+def _figures(stage: ScaleStage) -> Iterator[Measurement]:
+    one = Grown(1)
+    apart = {
+        "router": _cpu_us(stage, one, "router", partial(FramedTuples, topic=Topic.FRAMES), Topic.INPUT),
+        "mutable joiner": max(
+            _cpu_us(
+                stage, one, f"mutable-{number}", partial(SameRecords, topic=Topic.PARTIALS, number=number), Topic.FRAMES
+            )
+            for number in range(JOINERS)
+        ),
+        "permutation": _cpu_us(stage, one, "permutation", partial(SameRecords, topic=Topic.BATCHES), Topic.RUNS),
+        "logical AND": _cpu_us(
+            stage, one, "logical-and", partial(SameRecords, topic=Topic.MATCHES), Topic.PARTIALS, Topic.FRAMES
+        ),
+    }
+    for name, cpu_us in apart.items():
+        yield Measurement(f"{name}: CPU", cpu_us, "us a tuple", note="whatever the grid")
+    for grid in (*(Grown(rows) for rows in ROWS), *(Grown(1, count) for count in COLUMNS)):
+        worker = _worker(stage, grid)
+        named = f"{grid.rows} x {grid.columns} workers"
+        yield Measurement(f"{named}: CPU of each", worker, "us a tuple")
+        if grid.columns == 1:
+            sink = _sink(stage, grid)
+            yield Measurement(f"{named}: CPU of the sink", sink, "us a tuple")
+            each = {**apart, "PO-Join worker": worker, "sink": sink}
+            busiest = max(each, key=lambda name: each[name])
+            yield Measurement(
+                f"{named}: rate of the busiest process", 1e6 / each[busiest], "tuples/s", note=f"the {busiest}"
+            )
+            whole = sum(each.values()) + (JOINERS - 1) * each["mutable joiner"] + (grid.rows - 1) * worker
+            yield Measurement(f"{named}: CPU of all services", whole, "us a tuple", note="without the broker")
+
+
+def _worker(stage: ScaleStage, grid: Grown) -> float:
+    """CPU of a grid's first worker."""
+    output = SameRecords if grid.columns == 1 else CountedRecords
+    follow = partial(output, topic=Topic.MATCHES, number=1)
+    return _cpu_us(stage, grid, "pojoin-0", follow, Topic.BATCHES, Topic.FRAMES)
+
+
+def _sink(stage: ScaleStage, grid: Grown) -> float:
+    follow = partial(AnsweredTuples, topic=Topic.RESULTS)
+    return _cpu_us(stage, grid, "sink", follow, Topic.MATCHES, Topic.BATCHES, Topic.FRAMES)
+
+
+# --- a process alone --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A process alone on its topics, and the grid of its release."""
+
+    stage: ScaleStage
+    grid: Grown
+    query: Query
+    topics: Topics
+
+    def partition(self, topic: Topic, number: int = 0) -> LogPartition:
+        """A partition of one of its topics."""
+        name = f"in.{self.query.name}" if topic is Topic.INPUT else self.topics.name(topic)
+        return LogPartition(name, number)
+
+    def written(self, topic: Topic, *, is_full: bool) -> list[Written]:
+        """What the run wrote to a topic before the window was full, or from then on."""
+        run = self.stage.run
+        full = run.full[topic]
+        records = run.records[topic][:full] if not is_full else run.records[topic][full:]
+        if topic is Topic.FRAMES:
+            records = [self.grid.frame(record) for record in records]
+        return [Written(self.grid.partition(record), encode(record)) for record in records]
+
+    def give(self, topic: Topic, *, is_full: bool) -> None:
+        """Append to a topic what it held before the window was full, or what followed."""
+        if topic is Topic.INPUT:
+            window = self.stage.context.sizes.window
+            rows = self.stage.data[window:] if is_full else self.stage.data[:window]
+            fill(self.stage.log, self.partition(topic), arrow_messages(rows))
+            return
+        by_partition: dict[int, list[bytes]] = defaultdict(list)
+        for each in self.written(topic, is_full=is_full):
+            by_partition[each.partition].append(each.value)
+        for number, values in by_partition.items():
+            fill(self.stage.log, self.partition(topic, number), values)
+
+
+class WrittenAlone(ABC):
+    """What a process writes, as far as it was read; `count`: of records or tuples."""
+
+    def __init__(self, alone: Alone, topic: Topic, number: int = 0) -> None:
+        self.count = 0
+        self.topic = topic
+        self.alone = alone
+        self.number = number
+        self.reader = alone.stage.log.reader()
+        self.reader.open(alone.partition(topic, number), 0)
+
+    @abstractmethod
+    def expected(self, *, is_full: bool) -> int:
+        """The count before the window was full, or the whole."""
+
+    @abstractmethod
+    def read(self) -> None:
+        """Read on, waiting for at most POLL_S."""
+
+    def check(self) -> None:
+        """Raise AssertionError if what was written is wrong, or more than expected."""
+        if self.count > self.expected(is_full=True):
+            raise AssertionError(f"{self.alone.query.name} writes {self.count:,} to {self.topic}, more than the run")
+
+    def wait(self, tend: Callable[[], None], *, is_full: bool) -> None:
+        """Read until the expected count; `tend` may raise errors. Raises RuntimeError without progress."""
+        before, since_s = self.count, time.monotonic()
+        while self.count < self.expected(is_full=is_full):
+            tend()
+            self.read()
+            if self.count != before:
+                before, since_s = self.count, time.monotonic()
+            elif time.monotonic() - since_s > STALL_S:
+                raise RuntimeError(f"{self.alone.query.name}: no progress for {STALL_S:.0f} s behind {before:,}")
+        self.check()
+
+
+class CountedRecords(WrittenAlone):
+    """The records of a partition, as many as the run's: a column of several has others, since it has fewer batches."""
+
+    def __init__(self, alone: Alone, topic: Topic, number: int = 0) -> None:
+        super().__init__(alone, topic, number)
+        self.wanted = [
+            [value for at, value in alone.written(topic, is_full=is_full) if at == number] for is_full in (False, True)
+        ]
+        self.found: list[bytes] = []
+
+    def expected(self, *, is_full: bool) -> int:
+        return sum(map(len, self.wanted[: 1 + is_full]))
+
+    def read(self) -> None:
+        self.found += [record.value for record in self.reader.poll(1_000, POLL_S)]
+        self.count = len(self.found)
+
+
+class SameRecords(CountedRecords):
+    """The records of a partition, which must be those of the run."""
+
+    def check(self) -> None:
+        if self.found != list(chain(*self.wanted))[: self.count]:
+            raise AssertionError(f"{self.alone.query.name} writes other records to {self.topic} than the run")
+
+
+class FramedTuples(WrittenAlone):
+    """The tuples in the router's frames, which may end elsewhere than the run's."""
+
+    def expected(self, *, is_full: bool) -> int:
+        return len(self.alone.stage.data) if is_full else self.alone.stage.context.sizes.window
+
+    def read(self) -> None:
+        for record in self.reader.poll(1_000, POLL_S):
+            frame = decode(record.value)
+            self.count += frame.count if isinstance(frame, Frame) else 0
+
+
+class AnsweredTuples(WrittenAlone):
+    """The tuples in the sink's results, some of which are compared with a scan."""
+
+    def __init__(self, alone: Alone, topic: Topic) -> None:
+        super().__init__(alone, topic)
+        self._tap = ResultsTap(self.reader, alone.partition(topic))
+
+    def expected(self, *, is_full: bool) -> int:
+        run = self.alone.stage.run
+        frames = run.records[Topic.FRAMES][: None if is_full else run.full[Topic.FRAMES]]
+        return sum(frame.count for frame in frames if isinstance(frame, Frame))
+
+    def read(self) -> None:
+        self._tap.read()
+        self.count = self._tap.tuples
+
+    def check(self) -> None:
+        sizes = self.alone.stage.context.sizes
+        counts = pa.Table.from_batches(self._tap.samples)
+        check_counts(self.alone.stage.data, sizes.window, sizes.slide, counts, CHECKED)
+
+
+#: Makes the output of a process from its topics.
+Follow = Callable[[Alone], WrittenAlone]
+
+
+def _cpu_us(stage: ScaleStage, grid: Grown, service: str, follow: Follow, *reads: Topic) -> float:
+    """CPU microseconds a tuple behind the full window of a service that is alone; it reads `reads`."""
+    name = f"scale-{service}-{grid.rows}x{grid.columns}"
+    stage.context.say(f"{service} of {grid.rows} x {grid.columns} workers, alone")
+    with _alone(stage, grid, name) as alone, _started(alone, service) as supervisor:
+        output, used_s = follow(alone), []
+        for is_full in (False, True):
+            for topic in reads:
+                alone.give(topic, is_full=is_full)
+            output.wait(supervisor.tend, is_full=is_full)
+            usage = usage_of(supervisor.pids()[service])
+            assert usage is not None, "the system reports what processes use"
+            used_s.append(usage.cpu_s)
+        output.reader.close()
+        return (used_s[1] - used_s[0]) / stage.measured * 1e6
+
+
+@contextmanager
+def _alone(stage: ScaleStage, grid: Grown, name: str) -> Iterator[Alone]:
+    """The topics of a query of its own, which is announced; they are deleted at the end."""
+    sizes = stage.context.sizes
+    query = parse_query(self_join_text(sizes.window, sizes.slide, name=name))
+    topics = Topics.for_query(query, grid.workers, {"rows": f"in.{name}"})
+    create_topics(stage.log, topics)
+    stage.log.create_topics({f"in.{name}": 1})
+    GenerationsTopic(stage.log, name).write_record(Announcement(1, fingerprint(query), query.text, "window"))
+    alone = Alone(stage, grid, query, topics)
+    try:
+        yield alone
+    finally:
+        stage.log.delete_topics([alone.partition(topic).topic for topic in Topic])
+
+
+@contextmanager
+def _started(alone: Alone, service: str) -> Iterator[Supervisor]:
+    context, servers = alone.stage.context, alone.stage.cluster.servers
+    folder: Path = context.scratch
+    query_file = folder / f"{alone.query.name}.yaml"
+    query_file.write_text(alone.query.text)
+    deployment = Deployment(
+        alone.query,
+        query_file,
+        servers.bootstrap,
+        servers.redis_url,
+        alone.grid.workers,
+        {
+            "columns": str(alone.grid.columns),
+            "credits_frames": "1000000",
+            "input_topics": f'{{"rows": "in.{alone.query.name}"}}',
+        },
+    )
+    (found,) = [each for each in services_of(deployment) if each.name == service]
+    with Supervisor(servers.children, folder / f"{alone.query.name}-logs") as supervisor:
+        supervisor.start([found])
+        yield supervisor
