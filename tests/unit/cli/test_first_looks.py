@@ -63,6 +63,7 @@ def test_it_names_the_command_that_compiles_ahead(monkeypatch):
     out = io.StringIO()
     monkeypatch.setattr("sys.stderr", Terminal())
     monkeypatch.setattr("rich.console.Console", lambda **_: Console(file=out, force_terminal=True, width=200))
+    watch_compiling()
     with run_report.run_progress("q", is_quiet=False):
         assert numba.njit(lambda x: x + 2)(1) == 3
     assert "spojoin warm-up" in out.getvalue()
@@ -71,6 +72,7 @@ def test_it_names_the_command_that_compiles_ahead(monkeypatch):
 @pytest.mark.parametrize("is_quiet", [False, True])
 def test_elsewhere_one_line_says_so_where_that_takes_long(monkeypatch, capfd, is_quiet):
     monkeypatch.setattr(run_report, "UNSAID_S", 0.0)
+    watch_compiling()
     with run_report.run_progress("q", is_quiet=is_quiet, has_bar=False):
         for step in (3, 4, 5):
             assert numba.njit(lambda x: x + step)(1) == 1 + step  # noqa: B023  (called at once)
