@@ -1,4 +1,4 @@
-"""The worker count changes while data flows on the real broker and Redis: 1, then 3, 2 and 1.
+"""The worker count changes while data flows on the real broker and Redis: 1, then 3, 2 and 1, as columns or as rows.
 
 New workers start before the worker count includes them, as the controller ensures. The first worker to go is killed
 before the others know: frames in flight wait for it, and the remaining workers take over. The second is asked to end,
@@ -176,7 +176,7 @@ class Stage:
 
 
 @contextmanager
-def staged(subject: Subject, cluster: LocalCluster, folder: Path) -> Iterator[tuple[Stage, str]]:
+def staged(subject: Subject, cluster: LocalCluster, folder: Path, grid_columns: int) -> Iterator[tuple[Stage, str]]:
     query_file = folder / "query.yaml"
     query_file.write_text(subject.text.replace("NAME", subject.name))
     query = load_query(query_file)
@@ -184,7 +184,7 @@ def staged(subject: Subject, cluster: LocalCluster, folder: Path) -> Iterator[tu
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
     control = LogPartition(topic_name(subject.name, Topic.CONTROL), 0)
     log.create_topics({topic: 1, f"{topic}.dlq": 1, control.topic: 1})
-    settings = {**SIZES, "workers": "1", "workers_max": str(WORKERS_MAX)}
+    settings = {**SIZES, "workers": "1", "workers_max": str(WORKERS_MAX), "columns": str(grid_columns)}
     settings["input_topics"] = orjson.dumps({subject.stream: topic}).decode()
     deployment = Deployment(query, query_file, cluster.broker.bootstrap, cluster.redis.url, WORKERS_MAX, settings)
     services = {service.name: service for service in services_of(deployment)}
@@ -207,12 +207,12 @@ def staged(subject: Subject, cluster: LocalCluster, folder: Path) -> Iterator[tu
         stage.store.close()
 
 
-@pytest.mark.parametrize("make", [counts, columns])
+@pytest.mark.parametrize(("make", "grid_columns"), [(counts, WORKERS_MAX), (columns, 1)])
 def test_workers_come_and_go_while_data_flows(
-    cluster: LocalCluster, tmp_path: Path, make: Callable[[], Subject]
+    cluster: LocalCluster, tmp_path: Path, make: Callable[[], Subject], grid_columns: int
 ) -> None:
     subject = make()
-    with staged(subject, cluster, tmp_path) as (stage, topic), ThreadPoolExecutor() as pool:
+    with staged(subject, cluster, tmp_path, grid_columns) as (stage, topic), ThreadPoolExecutor() as pool:
         tap = Tap(subject.portions, stage.answered)
         always = [name for name in stage.services if name not in ("pojoin-1", "pojoin-2")]
         with stage.running(*always) as all_along:
