@@ -119,6 +119,8 @@ _WORKERS = Row(
             "PO-Join workers",
             "The worker count of the latest frame, and the workers that run.",
             (f"max({pick('spojoin_layout_workers', role='router')})", "worker count"),
+            (f"max({pick('spojoin_grid_rows', role='router')})", "rows"),
+            (f"max({pick('spojoin_grid_columns', role='router')})", "columns"),
             (f"count({pick('spojoin_build_info', role='pojoin')})", "running"),
         ),
         lines(

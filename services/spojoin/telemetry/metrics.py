@@ -220,6 +220,12 @@ class Metrics:
         self.workers = self._gauge(
             "spojoin_layout_workers", "PO-Join workers that answer the latest frame seen: its worker count."
         )
+        self.rows = self._gauge(
+            "spojoin_grid_rows", "Rows of workers, which share the frames, at the latest frame seen."
+        )
+        self.columns = self._gauge(
+            "spojoin_grid_columns", "Columns of workers, which share the window, at the latest frame seen."
+        )
         self.credits = self._gauge("spojoin_credits_frames", "Frames that may still be written ahead (router).")
         self.epochs = self._gauge("spojoin_log_epochs", "Claims to the log so far: the current epoch plus one.")
         self.caught_up = self._gauge("spojoin_caught_up", "1 once everything present at the start was read.")

@@ -15,6 +15,7 @@ import structlog
 from spojoin.model import Query
 from spojoin.ports.interfaces import Clock, Fields
 from spojoin.ports.shared_state import STATUS_TTL_S, SharedState, key
+from spojoin.protocol.grid import grid_of
 from spojoin.protocol.machine import Emit, InputMachine, Machine, ResultPosition, Trim
 from spojoin.protocol.packed_machine import Pack
 from spojoin.protocol.packing import group_name
@@ -129,7 +130,7 @@ class Reporter:
                 self._trail.follow(record)
         if isinstance(record, Frame):
             self._metrics.head_frame.set(record.frame_id + 1)
-            self._metrics.workers.set(record.workers)
+            self._show_grid(record)
             self._workers, self._knows_workers = record.workers, True
             if self._windows is not None:
                 self._windows.saw(record)
@@ -148,7 +149,7 @@ class Reporter:
                 self.hops.framed(frame)
             if frame.workers != self._count_since[0]:
                 self._count_since = (frame.workers, frame.frame_id)
-            self._metrics.workers.set(frame.workers)
+            self._show_grid(frame)
             self._head = {
                 "frame_id": frame.frame_id + 1,
                 "next_seq": frame.first_seq + frame.count,
@@ -159,6 +160,12 @@ class Reporter:
             }
             if self._windows is not None:
                 self._windows.wrote(frame, self._plan)
+
+    def _show_grid(self, frame: Frame) -> None:
+        grid = grid_of(frame)
+        self._metrics.workers.set(frame.workers)
+        self._metrics.rows.set(grid.rows)
+        self._metrics.columns.set(grid.columns)
 
     def _times_frames(self) -> bool:
         """Whether to time frames: not while catching up with the log, nor while another instance speaks."""

@@ -130,7 +130,7 @@ def test_every_metric_is_shown_somewhere() -> None:
 
 
 def test_every_metric_has_a_unit_and_says_what_it_is() -> None:
-    units = "bytes|epochs|frames|info|instances|keys|ratio|records|seconds|tuples|workers"
+    units = "bytes|columns|epochs|frames|info|instances|keys|ratio|records|rows|seconds|tuples|workers"
     flags = {"spojoin_caught_up", "spojoin_query_accepted", "spojoin_results_exact"}  # 1 or 0
     endings = {"counter": "total", "gauge": units, "histogram": "seconds"}
     for metric in Metrics().described:
