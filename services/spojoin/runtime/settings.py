@@ -190,6 +190,8 @@ class Settings(BaseSettings):
             raise ValueError("redis_url doesn't begin with redis://, rediss:// or unix://")
         if "workers" in self.model_fields_set and self.workers_max < self.workers:
             raise ValueError(f"workers_max is {self.workers_max}; expected at least workers, which is {self.workers}")
+        if self.columns > self.workers_max:
+            raise ValueError(f"columns is {self.columns}; expected at most workers_max, which is {self.workers_max}")
         self._check_scale()
         try:
             parse_packing(self.packing)

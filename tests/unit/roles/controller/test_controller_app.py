@@ -139,6 +139,7 @@ def test_a_controller_without_a_statefulset_says_what_to_set(tmp_path, capsys):
     ("given", "expected"),
     [
         ({"workers": 2, "workers_max": 1}, "workers_max is 1; expected at least workers"),
+        ({"workers_max": 4, "columns": 5}, "columns is 5; expected at most workers_max, which is 4"),
         ({"workers_max": 4, "scale_max": 5}, "scale_min is 1 and scale_max is 5; expected"),
         ({"workers_max": 4, "scale_min": 3, "scale_max": 2}, "scale_min is 3 and scale_max is 2; expected"),
         ({"scale_cpu_low": 0.9}, "scale_cpu_low is 0.9; expected less than"),
