@@ -35,6 +35,7 @@ from spojoin.model import Query
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.generations import Beginning
+from spojoin.protocol.grid import Grid
 from spojoin.protocol.topology import Topic
 from spojoin.query.fingerprint import fingerprint
 from spojoin.query.load import parse_query
@@ -82,32 +83,17 @@ class Recording(RecordObserver):
         self.full = {topic: len(records) for topic, records in self.records.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Grown:
-    """A release with a grid of workers."""
-
-    rows: int
-    columns: int = 1
-
-    @property
-    def workers(self) -> int:
-        return self.rows * self.columns
-
-    def frame(self, record: Record) -> Record:
-        """The record of the log as the release's router writes it."""
-        if not isinstance(record, Frame):
-            return record
-        return replace(record, workers=self.workers, columns=self.columns)
-
-    def partition(self, record: Record) -> int:
-        """The partition of an internal topic in which a record is."""
-        if isinstance(record, Partial):
-            return record.predicate
-        if isinstance(record, Batch):
-            return record.stream
-        if isinstance(record, Part) and record.part:
-            return 1 + record.frame_id % self.rows
-        return 0
+def as_written(record: Record, grid: Grid) -> Written:
+    """A record of the run as a release with this grid has it."""
+    if isinstance(record, Frame):
+        return Written(0, encode(replace(record, workers=grid.workers, columns=grid.columns)))
+    if isinstance(record, Partial):
+        return Written(record.predicate, encode(record))
+    if isinstance(record, Batch):
+        return Written(record.stream, encode(record))
+    if isinstance(record, Part) and record.part:
+        return Written(1 + record.frame_id % grid.rows, encode(record))
+    return Written(0, encode(record))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +142,7 @@ def recorded(data: Columns, window: int, slide: int) -> Recording:
 
 
 def _figures(stage: ScaleStage) -> Iterator[Measurement]:
-    one = Grown(1)
+    one = Grid(1, 1)
     apart = {
         "router": _cpu_us(stage, one, "router", partial(FramedTuples, topic=Topic.FRAMES), Topic.INPUT),
         "mutable joiner": max(
@@ -172,7 +158,7 @@ def _figures(stage: ScaleStage) -> Iterator[Measurement]:
     }
     for name, cpu_us in apart.items():
         yield Measurement(f"{name}: CPU", cpu_us, "us a tuple", note="whatever the grid")
-    for grid in (*(Grown(rows) for rows in ROWS), *(Grown(1, count) for count in COLUMNS)):
+    for grid in (*(Grid(rows, 1) for rows in ROWS), *(Grid(1, count) for count in COLUMNS)):
         worker = _worker(stage, grid)
         named = f"{grid.rows} x {grid.columns} workers"
         yield Measurement(f"{named}: CPU of each", worker, "us a tuple")
@@ -188,14 +174,14 @@ def _figures(stage: ScaleStage) -> Iterator[Measurement]:
             yield Measurement(f"{named}: CPU of all services", whole, "us a tuple", note="without the broker")
 
 
-def _worker(stage: ScaleStage, grid: Grown) -> float:
+def _worker(stage: ScaleStage, grid: Grid) -> float:
     """CPU of a grid's first worker."""
     output = SameRecords if grid.columns == 1 else CountedRecords
     follow = partial(output, topic=Topic.MATCHES, number=1)
     return _cpu_us(stage, grid, "pojoin-0", follow, Topic.BATCHES, Topic.FRAMES)
 
 
-def _sink(stage: ScaleStage, grid: Grown) -> float:
+def _sink(stage: ScaleStage, grid: Grid) -> float:
     follow = partial(AnsweredTuples, topic=Topic.RESULTS)
     return _cpu_us(stage, grid, "sink", follow, Topic.MATCHES, Topic.BATCHES, Topic.FRAMES)
 
@@ -208,7 +194,7 @@ class Alone:
     """A process alone on its topics, and the grid of its release."""
 
     stage: ScaleStage
-    grid: Grown
+    grid: Grid
     query: Query
     topics: Topics
 
@@ -221,10 +207,8 @@ class Alone:
         """What the run wrote to a topic before the window was full, or from then on."""
         run = self.stage.run
         full = run.full[topic]
-        records = run.records[topic][:full] if not is_full else run.records[topic][full:]
-        if topic is Topic.FRAMES:
-            records = [self.grid.frame(record) for record in records]
-        return [Written(self.grid.partition(record), encode(record)) for record in records]
+        records = run.records[topic][full:] if is_full else run.records[topic][:full]
+        return [as_written(record, self.grid) for record in records]
 
     def give(self, topic: Topic, *, is_full: bool) -> None:
         """Append to a topic what it held before the window was full, or what followed."""
@@ -247,7 +231,6 @@ class WrittenAlone(ABC):
         self.count = 0
         self.topic = topic
         self.alone = alone
-        self.number = number
         self.reader = alone.stage.log.reader()
         self.reader.open(alone.partition(topic, number), 0)
 
@@ -266,8 +249,9 @@ class WrittenAlone(ABC):
 
     def wait(self, tend: Callable[[], None], *, is_full: bool) -> None:
         """Read until the expected count; `tend` may raise errors. Raises RuntimeError without progress."""
+        expected = self.expected(is_full=is_full)
         before, since_s = self.count, time.monotonic()
-        while self.count < self.expected(is_full=is_full):
+        while self.count < expected:
             tend()
             self.read()
             if self.count != before:
@@ -341,7 +325,7 @@ class AnsweredTuples(WrittenAlone):
 Follow = Callable[[Alone], WrittenAlone]
 
 
-def _cpu_us(stage: ScaleStage, grid: Grown, service: str, follow: Follow, *reads: Topic) -> float:
+def _cpu_us(stage: ScaleStage, grid: Grid, service: str, follow: Follow, *reads: Topic) -> float:
     """CPU microseconds a tuple behind the full window of a service that is alone; it reads `reads`."""
     name = f"scale-{service}-{grid.rows}x{grid.columns}"
     stage.context.say(f"{service} of {grid.rows} x {grid.columns} workers, alone")
@@ -359,7 +343,7 @@ def _cpu_us(stage: ScaleStage, grid: Grown, service: str, follow: Follow, *reads
 
 
 @contextmanager
-def _alone(stage: ScaleStage, grid: Grown, name: str) -> Iterator[Alone]:
+def _alone(stage: ScaleStage, grid: Grid, name: str) -> Iterator[Alone]:
     """The topics of a query of its own, which is announced; they are deleted at the end."""
     sizes = stage.context.sizes
     query = parse_query(self_join_text(sizes.window, sizes.slide, name=name))

@@ -232,7 +232,7 @@ def _worker_answers_early() -> Patches:
 @_mutant("batches-kept", "a worker keeps its batches when another share of them becomes its own")
 def _batches_kept() -> Patches:
     def change(self: PoJoinMachine, grid: Grid) -> Iterator[Action]:
-        self._take_place(grid)
+        self._grid = grid
         yield from ()
 
     return [patch.object(PoJoinMachine, "_change_grid", change)]

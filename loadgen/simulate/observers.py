@@ -19,7 +19,7 @@ from loadgen.simulate.process import Post, Process
 from loadgen.simulate.world import World
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.access import SHARING
-from spojoin.protocol.grid import Grid, grid_of
+from spojoin.protocol.grid import Grid
 from spojoin.protocol.machine import BY_REFERENCE, ResultPosition
 from spojoin.protocol.packed_machine import Pack, PackMember, _Held
 from spojoin.protocol.packing import roles_of
@@ -313,8 +313,7 @@ def _handed_over(events: Events, _: None, batches: WorkerBatches, *__: object) -
 
 
 @_after(PoJoinMachine, "_is_due")
-def _due(events: Events, is_due: bool, machine: PoJoinMachine, frame: Frame) -> None:
-    grid = grid_of(frame)
+def _due(events: Events, is_due: bool, machine: PoJoinMachine, frame: Frame, grid: Grid) -> None:
     events["P19 grid", "frame answered by one of several rows"] += is_due and grid.rows > 1
     events["P19 grid", "frame answered by several rows' columns"] += is_due and min(grid.rows, grid.columns) > 1
     events["P19 grid", "worker outside the grid"] += grid.workers <= machine._worker < frame.workers

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.integration
 WORKERS = 4
 
 
-def stand_in(running: Served, columns: int) -> None:
+def give_columns(running: Served, columns: int) -> None:
     """Give the router other columns, as an upgrade does, and wait for the grid's frames."""
     router = renewed(running.services["router"], {"columns": str(columns)})
     running.supervisor.renew([router])
@@ -43,7 +43,7 @@ def test_grids_follow_each_other_while_data_flows_and_workers_die(cluster: Local
             for number, columns in enumerate((1, 2, 4)):
                 running.read_until(TUPLES * (1 + 2 * number) // 8)
                 if columns > 1:
-                    stand_in(running, columns)
+                    give_columns(running, columns)
                 running.kill(f"pojoin-{number}")
             assert running.output.answered < TUPLES
             running.read_until(TUPLES)

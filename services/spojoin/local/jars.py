@@ -160,11 +160,10 @@ def _failure(said: Sequence[str]) -> str:
     if "No space left on device" in text:
         return f"the disk is full: make room in {cache_folder()}"
     source = os.environ.get("SPOJOIN_MAVEN_URL", "Maven Central")
-    missing = re.findall(r":: (\S+#\S+): not found", text)
-    errors = re.findall(r"Server access error at url \S+ \((?:[\w.]+: )?(.*)\)|\[FAILED +\] (.*?)\.? \(\d+ms\)", text)
-    reasons = [reason for error in errors for reason in error if reason]
-    reasons = reasons[:1] or [f"{', '.join(dict.fromkeys(missing))} not found"] if reasons or missing else []
-    what = "".join(f" ({reason})" for reason in reasons)
+    error = re.search(r"Server access error at url \S+ \((?:[\w.]+: )?(.*)\)|\[FAILED +\] (.*?)\.? \(\d+ms\)", text)
+    missing = dict.fromkeys(re.findall(r":: (\S+#\S+): not found", text))
+    reason = (error[1] or error[2]) if error else f"{', '.join(missing)} not found" if missing else ""
+    what = f" ({reason})" if reason else ""
     return f"jars could not be fetched from {source}{what}: check the network, or set SPOJOIN_MAVEN_URL to a mirror"
 
 

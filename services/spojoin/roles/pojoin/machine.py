@@ -22,7 +22,7 @@ from spojoin.measures.weights import Weigher
 from spojoin.model import Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.frame_evaluation import Chunks, first_reached, lower_bounds, probe_range, sought_column
-from spojoin.protocol.grid import Grid, grid_of
+from spojoin.protocol.grid import Grid, Share, grid_of
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.topology import Topic
 from spojoin.search_plan import SearchPlan
@@ -57,7 +57,6 @@ class PoJoinMachine(WindowMachine):
         self._reader = LogFollower()
         self._frames: deque[Frame] = deque()
         self._grid = grid
-        self._share = None if grid is None else grid.share_of(worker)
         self._compared = 0
         self._work = Work(timer, runner)
         #: by searched stream, the numbers of the directions that search it
@@ -76,20 +75,22 @@ class PoJoinMachine(WindowMachine):
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a frame or a batch, and evaluate the frames that are ready."""
         if isinstance(record, Batch):
-            if self._share is not None and self._share.has(record.batch_id) and record.stream in self._batches:
+            share = self._share
+            if share is not None and share.has(record.batch_id) and record.stream in self._batches:
                 self._batches[record.stream].accept_batch(record)
         elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
             if self._grid is None:
-                self._take_place(grid_of(record))
+                self._grid = grid_of(record)
             self._frames.append(record)
         yield from self._evaluate_ready_frames()
 
     def _evaluate_ready_frames(self) -> Iterator[Action]:
         while self._frames:
             frame = self._frames[0]
-            if (grid := grid_of(frame)) != self._grid and frame.frame_id >= self._result_position.frame_id:
+            grid = grid_of(frame)
+            if grid != self._grid and frame.frame_id >= self._result_position.frame_id:
                 yield from self._change_grid(grid)
-            if not self._is_due(frame):
+            if not self._is_due(frame, grid):
                 self._pass_over(self._frames.popleft())
                 continue
             if not all(self._has_all(batches, frame.slices[stream]) for stream, batches in self._batches.items()):
@@ -102,27 +103,30 @@ class PoJoinMachine(WindowMachine):
             batches.forget_unreached(frame.slices[stream].live_batch, first_reached(frame, stream))
 
     def _change_grid(self, grid: Grid) -> Iterator[Action]:  # P11.4
-        before = self._share
-        self._take_place(grid)
+        before, self._grid = self._share, grid
         if self._share != before:  # P19.4
             self._batches = self._no_batches()
             if self._share is not None:  # a worker beyond the grid holds nothing and answers nothing
                 yield Rewind(Topic.BATCHES)
 
-    def _take_place(self, grid: Grid) -> None:
-        self._grid, self._share = grid, grid.share_of(self._worker)
+    @property
+    def _share(self) -> Share | None:
+        """The batches that this worker holds; None if there are none, or before the grid is known."""
+        return None if self._grid is None else self._grid.share_of(self._worker)
 
-    def _is_due(self, frame: Frame) -> bool:  # P9.1, P19.2
+    def _is_due(self, frame: Frame, grid: Grid) -> bool:  # P9.1, P19.2
         is_asked = frame.is_answered and frame.frame_id >= self._result_position.frame_id
-        return is_asked and grid_of(frame).is_asked(self._worker, frame.frame_id)
+        return is_asked and grid.is_asked(self._worker, frame.frame_id)
 
     def _has_all(self, batches: WorkerBatches, piece: StreamSlice) -> bool:  # P7.2
         # An expired batch may be gone from its topic, so wait only for batches that a window reaches.
-        assert self._share is not None, "only a worker in the grid is asked"
-        return batches.has_all(self._share.first_from(piece.live_batch), piece.handover_batch, self._share.columns)
+        share = self._share
+        assert share is not None, "only a worker in the grid is asked"
+        return batches.has_all(share.first_from(piece.live_batch), piece.handover_batch, share.columns)
 
     def _evaluate_frame(self, frame: Frame) -> Iterator[Action]:
-        assert self._share is not None, "only a worker in the grid is asked"
+        share = self._share
+        assert share is not None, "only a worker in the grid is asked"
         for stream, batches in self._batches.items():
             batches.hand_over(frame.slices[stream], first_reached(frame, stream))
         chunks = Chunks(frame.answers, lists_pairs=self._plan.lists_pairs)
@@ -132,7 +136,7 @@ class PoJoinMachine(WindowMachine):
         for begin, end in chunks:
             directions = self._matches(frame, begin, end, asked)
             chunks.learn_from(directions)
-            part = Part(frame.epoch, frame.frame_id, 1 + self._share.column, begin, end, directions)
+            part = Part(frame.epoch, frame.frame_id, 1 + share.column, begin, end, directions)
             yield Emit(Topic.MATCHES, 1 + self._worker, part)
 
     def _searches(self, frame: Frame) -> dict[int, AskedIndex]:
