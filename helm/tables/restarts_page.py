@@ -11,6 +11,7 @@ from spojoin.runtime.setting_readers import PAGE, READERS, SHARED
 #: The chart's value for each setting; other settings are values under `settings`.
 VALUES = {
     "joiners": "mutable.replicas",
+    "logical_ands": "logicalAnd.replicas",
     "workers_max": "pojoin.maxReplicas",
     "columns": "pojoin.columns",
     "scale_once": "pojoin.replicas",
@@ -33,6 +34,7 @@ VALUES = {
 _UNSAID = [
     "query_file",
     "joiner",
+    "logical_and",
     "worker",
     "workers",
     "instance",

@@ -71,6 +71,11 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
         "batches kept as rows change",
         "grid changes in the log",
     ),
+    "P22 mutable part": (
+        "frame evaluated by one of several joiners",
+        "batch sorted by one of several joiners",
+        "frame combined by one of several logical ANDs",
+    ),
     "P12 generations": (
         "log closed",
         "record behind a closed log refused",

@@ -330,8 +330,9 @@ class GenerationsWorld(World):
         return SinkMachine(self.scenario.query, result_position, self._current)
 
     def _is_wanted(self, post: Post) -> bool:
-        predicates = len(self._replacement.scenarios[self._current - 1].query.predicates)
-        is_there = bool(post.group) or post.role is not Role.MUTABLE or post.number < predicates
+        current = self._replacement.scenarios[self._current - 1]
+        joiners = len(current.query.predicates) * current.mutable_rows
+        is_there = bool(post.group) or post.role is not Role.MUTABLE or post.number < joiners
         return super()._is_wanted(post) and is_there
 
     # -- steps

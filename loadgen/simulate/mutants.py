@@ -31,11 +31,14 @@ from spojoin.kernels.bounds import BELOW, ENDS
 from spojoin.kernels.counting import CountPlan
 from spojoin.kernels.pairs import Segments
 from spojoin.model import Op
+from spojoin.protocol import standby
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.answered import FIRST_PLACE, NEVER, Promises
 from spojoin.protocol.grid import Grid, Share
 from spojoin.protocol.machine import Action, Emit, ResultPosition
+from spojoin.protocol.services import InTurn
 from spojoin.protocol.topology import Topic
+from spojoin.roles.logical_and import machine as logical_and
 from spojoin.roles.logical_and.machine import LogicalAndMachine
 from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
@@ -48,7 +51,7 @@ from spojoin.roles.router.router_log import RouterLog
 from spojoin.roles.router.stream_book import Reach, StreamBook
 from spojoin.roles.sink.assembly import PartChunks, WaitingChunk
 from spojoin.roles.sink.trimming import Trimming
-from spojoin.wire.records import Frame, Matches, Part, Rows, Run, SourceState, StreamSlice
+from spojoin.wire.records import Frame, Matches, Part, Record, Rows, Run, SourceState, StreamSlice
 
 Patches = list[AbstractContextManager[object]]
 Plant = Callable[[], Patches]
@@ -274,6 +277,31 @@ def _batch_of_no_column() -> Patches:
 def _column_waits_for_fewer_batches() -> Patches:
     first_from = Share.first_from
     return [patch.object(Share, "first_from", lambda self, batch_id: first_from(self, batch_id) + self.columns)]
+
+
+@_mutant("frame-of-no-joiner", "where joiners or logical ANDs take turns, none takes every fifth frame and batch")
+def _frame_of_no_joiner() -> Patches:
+    has = InTurn.has
+    return [patch.object(InTurn, "has", lambda self, number: has(self, number) and (self.of == 1 or number % 5 != 4))]
+
+
+@_mutant("partials-in-order", "a logical AND stops reading partials though the one that it waits for comes behind them")
+def _partials_in_order() -> Patches:
+    def wants(self: LogicalAndMachine, topic: Topic, partition: int) -> bool:
+        waiting = self._frames if topic is Topic.FRAMES else self._partials[partition]
+        return len(waiting) < logical_and.WAITING_MAX * (1 + (topic is Topic.PARTIALS))
+
+    return [patch.object(LogicalAndMachine, "wants", wants)]
+
+
+@_mutant("runs-forgotten", "a silent joiner forgets its runs for batches before one that another joiner has sorted")
+def _runs_forgotten() -> Patches:
+    is_made = standby._is_made
+
+    def made(record: Record, stream: int, batch_id: int, *, has_run: bool) -> bool:
+        return is_made(record, stream, batch_id, has_run=has_run or isinstance(record, Run))
+
+    return [patch.object(standby, "_is_made", made)]
 
 
 @_mutant("nobody-stands-in", "frames in flight wait for workers that a smaller worker count has dismissed")

@@ -23,9 +23,11 @@ from spojoin.protocol.grid import Grid
 from spojoin.protocol.machine import BY_REFERENCE, ResultPosition
 from spojoin.protocol.packed_machine import Pack, PackMember, _Held
 from spojoin.protocol.packing import roles_of
-from spojoin.protocol.services import role_of
+from spojoin.protocol.services import InTurn, role_of
 from spojoin.protocol.standby import Seat, Standby
 from spojoin.protocol.topology import Role, Topic
+from spojoin.roles.logical_and.machine import LogicalAndMachine
+from spojoin.roles.mutable.machine import MutableMachine, StreamStore
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router.asking import AskingSide
@@ -33,7 +35,7 @@ from spojoin.roles.router.event_time_order import EventTimeOrder
 from spojoin.roles.router.machine import RouterMachine, WorkerRequest
 from spojoin.roles.router.value_numbers import ValueNumbers
 from spojoin.roles.sink.assembly import PartChunks, WaitingParts
-from spojoin.wire.records import Barrier, Batch, Frame, Part, Presence, Record, Takeover, WorkerCount
+from spojoin.wire.records import Barrier, Batch, Frame, Part, Presence, Record, StreamSlice, Takeover, WorkerCount
 
 Events = Counter[Event]
 #: Observes a call, given the events so far and the call's own arguments.
@@ -317,6 +319,22 @@ def _due(events: Events, is_due: bool, machine: PoJoinMachine, frame: Frame, gri
     events["P19 grid", "frame answered by one of several rows"] += is_due and grid.rows > 1
     events["P19 grid", "frame answered by several rows' columns"] += is_due and min(grid.rows, grid.columns) > 1
     events["P19 grid", "worker outside the grid"] += grid.workers <= machine._worker < frame.workers
+
+
+@_before(MutableMachine, "_evaluate_frame")
+def _evaluates(events: Events, machine: MutableMachine, *_: object) -> None:
+    events["P22 mutable part", "frame evaluated by one of several joiners"] += machine._turn.of > 1
+
+
+@_before(StreamStore, "sealed_runs")
+def _sorts(events: Events, _: StreamStore, piece: StreamSlice, turn: InTurn) -> None:
+    is_sorted = turn.of > 1 and piece.seals and turn.has(piece.batch_id)
+    events["P22 mutable part", "batch sorted by one of several joiners"] += is_sorted
+
+
+@_before(LogicalAndMachine, "_evaluate_frame")
+def _combines(events: Events, machine: LogicalAndMachine, *_: object) -> None:
+    events["P22 mutable part", "frame combined by one of several logical ANDs"] += machine._turn.of > 1
 
 
 @_before(PoJoinMachine, "_change_grid")

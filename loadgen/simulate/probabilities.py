@@ -64,6 +64,9 @@ WORKERS_MAX = 4
 COLUMNS = (0, 1, 1, 2, 2, 3)
 #: How many routers in turn have columns of their own.
 COLUMNS_DRAWN = (1, 1, 2, 3)
+#: How many joiners divide each predicate's frames, and how many logical ANDs divide all frames.
+MUTABLE_ROWS = (1, 1, 2, 3)
+LOGICAL_ANDS = (1, 1, 2, 3)
 FRAME_TUPLES = (1, 2, 3, 5, 8, 16)
 BATCH_FRAMES = (2, 4, 16, 256)
 HANDOVER_FRAMES = (1, 2, 3, 5)

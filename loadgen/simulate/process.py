@@ -24,6 +24,7 @@ from spojoin.protocol.packing import (
     records_read,
     with_standbys,
 )
+from spojoin.protocol.services import InTurn
 from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic, presence_partition
 from spojoin.roles.logical_and.machine import LogicalAndMachine
@@ -40,10 +41,10 @@ class MachineMakers:
     """The factories of each role's machine; mutants replace some."""
 
     router: Callable[[Query, ResultPosition, RouterConfig], InputMachine]
-    mutable: Callable[[Query, int, ResultPosition], Machine]
+    mutable: Callable[[Query, int, ResultPosition, InTurn], Machine]
     permutation: Callable[[Query, ResultPosition], Machine]
     pojoin: Callable[[Query, int, ResultPosition], Machine]
-    logical_and: Callable[[Query, ResultPosition], Machine]
+    logical_and: Callable[[Query, ResultPosition, InTurn, int], Machine]
     sink: Callable[[Query, ResultPosition], Machine]
 
 
@@ -59,7 +60,7 @@ WIRING = MachineMakers(
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """The position of a process: a role, and its number within the role (predicate, worker).
+    """The position of a process: a role, and its number within the role (joiner, worker, logical AND).
 
     instance: which of its instances, if there are several
     group: the roles that share the process, this role first; empty if the role is alone. For a group, the number is
@@ -265,13 +266,13 @@ def _draw(rng: Random) -> DrawnPacking:
     return DrawnPacking(parse_packing(" ".join("+".join(group) for group in groups)), rng.choice(odds.WORKERS_INSIDE))
 
 
-def posts_of(drawn: DrawnPacking, predicates: int, workers: int) -> list[Post]:
+def posts_of(drawn: DrawnPacking, joiners: int, workers: int, logical_ands: int) -> list[Post]:
     """The processes of a packing; `workers` of them are PO-Join workers, unless more are inside."""
     posts = [Post(group[0], drawn.inside, group) for group in drawn.packing.shared]
     alone = [role for role in PACKABLE if not drawn.packing.is_shared(role)]
-    posts += [Post(role) for role in (Role.ROUTER, Role.PERMUTATION, Role.LOGICAL_AND, Role.SINK) if role in alone]
-    if Role.MUTABLE in alone:
-        posts += [Post(Role.MUTABLE, number) for number in range(predicates)]
+    posts += [Post(role) for role in (Role.ROUTER, Role.PERMUTATION, Role.SINK) if role in alone]
+    counts = {Role.MUTABLE: joiners, Role.LOGICAL_AND: logical_ands}
+    posts += [Post(role, number) for role, count in counts.items() if role in alone for number in range(count)]
     return posts + [Post(Role.POJOIN, number) for number in range(drawn.inside, workers)]
 
 

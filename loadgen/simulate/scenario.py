@@ -58,6 +58,7 @@ class Scenario:
     reader: the product's reader of rows; None if the simulator makes codes from values itself
     packing: which roles share a process at first; repacks: later packings with their first steps
     columns: of the workers' grid, by the routers in turn; 0: all workers are one row
+    mutable_rows: how many joiners each predicate has; logical_ands: how many there are; where they have own processes
     instances: of each process, if there are several; patience_ms: how long the speaker may be silent bridges_lulls:
     whether the storm continues after a lull in which processes are down or stalled. In some older kept scenarios it
     ends there, and most rows are answered in the quiet after it.
@@ -78,6 +79,8 @@ class Scenario:
     broker: BrokerFaults = NO_BROKER_FAULTS
     bridges_lulls: bool = True
     columns: tuple[int, ...] = (0,)
+    mutable_rows: int = 1
+    logical_ands: int = 1
 
     @property
     def has_text_keys(self) -> bool:
@@ -107,6 +110,7 @@ def with_packings(scenario: Scenario) -> Scenario:
     """The scenario with packings, a broker and grids of workers, which separate generators of its seed draw."""
     packing, repacks = draw_packings(scenario.seed)
     instances, patience_ms = draw_instances(scenario.seed)
+    rng = Random(f"mutable {scenario.seed}")
     return replace(
         scenario,
         packing=packing,
@@ -115,6 +119,8 @@ def with_packings(scenario: Scenario) -> Scenario:
         patience_ms=patience_ms,
         broker=draw_broker_faults(scenario.seed),
         columns=_draw_columns(scenario.seed),
+        mutable_rows=rng.choice(odds.MUTABLE_ROWS),
+        logical_ands=rng.choice(odds.LOGICAL_ANDS),
     )
 
 

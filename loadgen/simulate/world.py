@@ -25,8 +25,9 @@ from spojoin.errors import Fenced
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.packed_machine import EVALUATING, Fellow, pack_of
 from spojoin.protocol.packing import DERIVED, edge_of
+from spojoin.protocol.services import InTurn, share_of_joiner
 from spojoin.protocol.standby import ECHOES, Seat, standby_of
-from spojoin.protocol.topology import Role, Topic, partitions, presence_partition
+from spojoin.protocol.topology import Role, Topic, mutable_partition, partitions, presence_partition
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Batch, DeadLetter, HotKeys, Presence, Record, Result, Run, WorkerCount
 
@@ -164,13 +165,23 @@ class World:
 
     def _create_topics(self) -> None:
         query = self.scenario.query
-        sizes = {"predicates": len(query.predicates), "streams": len(query.streams)}
+        sizes = {
+            "predicates": len(query.predicates),
+            "streams": len(query.streams),
+            "workers_max": self.scenario.config.workers_max,
+            "logical_ands": self.scenario.logical_ands,
+        }
         for topic in Topic:
-            self.log.create(topic, partitions(topic, workers_max=self.scenario.config.workers_max, **sizes))
+            self.log.create(topic, partitions(topic, **sizes))
         self.log.create(Topic.DEAD, len(query.inputs))
 
+    @property
+    def _joiners(self) -> int:
+        """How many mutable joiners have processes of their own, if any does."""
+        return len(self.scenario.query.predicates) * self.scenario.mutable_rows
+
     def _posts(self) -> list[Post]:
-        posts = posts_of(self._packing, len(self.scenario.query.predicates), self._replicas)
+        posts = posts_of(self._packing, self._joiners, self._replicas, self.scenario.logical_ands)
         return [replace(post, instance=instance) for post in posts for instance in self.scenario.instances]
 
     def _start(self, post: Post) -> Process:
@@ -211,31 +222,35 @@ class World:
 
     def _process_machine(self, post: Post, name: str) -> Machine:
         if not post.group:
-            return self._machine(post, name)
-        members = members_of(post.group, len(self.scenario.query.predicates), self._packing.inside)
+            return self._machine(post, name, self._joiners, self.scenario.logical_ands)
+        joiners = len(self.scenario.query.predicates)
+        members = members_of(post.group, joiners, self._packing.inside)
         ahead = EVALUATING if self.scenario.query.layout.has_mutable_part else ()
-        fellows = [Fellow(each.role, self._machine(each, name), each.role in ahead) for each in members]
+        fellows = [Fellow(each.role, self._machine(each, name, joiners, 1), each.role in ahead) for each in members]
         return pack_of(fellows, edge_of(post.group, has_others=self._has_others))
 
     def _router(self, name: str, result_position: ResultPosition) -> InputMachine:
         config = for_router(self.scenario, name, self._names, self._workers)
         return self.wiring.router(self.scenario.query, result_position, config)
 
-    def _machine(self, post: Post, name: str) -> Machine:
+    def _machine(self, post: Post, name: str, joiners: int, logical_ands: int) -> Machine:
+        """The machine of a post, which is one of that many if it is a joiner or a logical AND."""
         query, wiring, result_position = self.scenario.query, self.wiring, self._restart_position()
         if post.role is Role.ROUTER:
             router = self._router(name, result_position)
             router.on_inputs(list(self.scenario.inputs))
             return router
         if post.role is Role.MUTABLE:
-            return wiring.mutable(query, post.number, result_position)
+            (predicate, *_), turn = share_of_joiner(post.number, joiners, len(query.predicates))
+            return wiring.mutable(query, predicate, result_position, turn)
         if post.role is Role.POJOIN:
             return wiring.pojoin(query, post.number, result_position)
         if post.role is Role.PERMUTATION:
             return wiring.permutation(query, result_position)
-        return (
-            wiring.logical_and(query, result_position) if post.role is Role.LOGICAL_AND else self._sink(result_position)
-        )
+        if post.role is Role.LOGICAL_AND:
+            partition = mutable_partition(post.number, self.scenario.config.workers_max)
+            return wiring.logical_and(query, result_position, InTurn(post.number, logical_ands), partition)
+        return self._sink(result_position)
 
     def _sink(self, result_position: ResultPosition) -> Machine:
         return self.wiring.sink(self.scenario.query, result_position)

@@ -248,5 +248,11 @@ class UpOptions:
     backfill: Annotated[
         Backfill, typer.Option(help="With --replace: how far back the inputs are reread to fill the windows.")
     ] = Backfill.WINDOW
+    columns: Annotated[
+        int | None, typer.Option(min=1, help="Columns of workers, which divide the window; default 1.")
+    ] = None
     joiners: Annotated[int | None, typer.Option(min=1, help="Mutable joiners; default one per predicate.")] = None
+    logical_ands: Annotated[
+        int | None, typer.Option(min=1, help="Logical ANDs, which divide the frames; default 1.")
+    ] = None
     debug: Debug = False

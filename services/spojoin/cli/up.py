@@ -72,7 +72,7 @@ def serve(options: UpOptions, console: Console) -> None:
     is_inside = parse_packing(options.packing).is_shared(Role.POJOIN)
     workers = options.workers or query.layout.workers or (WORKERS_INSIDE if is_inside else WORKERS)
     settings = load_settings(
-        query_file=options.query, workers=workers, packing=options.packing, **_message_settings(options)
+        query_file=options.query, workers=workers, packing=options.packing, **_optional_settings(options)
     )  # raises what services would refuse
     _check_named_servers(options, settings)
     with _until_interrupted(console), ExitStack() as stack:
@@ -124,7 +124,8 @@ def _serve_plan(query: Query, workers: int, options: UpOptions, settings: Settin
         options.packing,
         options.standbys,
         {
-            **_message_settings(options),
+            **{name: str(value) for name, value in _optional_settings(options).items()},
+            "logical_ands": str(settings.logical_ands),
             "replace": str(options.replace),
             "adopt": options.adopt,
             "backfill": options.backfill.value,
@@ -137,10 +138,10 @@ def _serve_plan(query: Query, workers: int, options: UpOptions, settings: Settin
     )
 
 
-def _message_settings(options: UpOptions) -> dict[str, Any]:
-    """The settings of messages; the registry may also be named in the environment."""
-    named = {} if options.registry is None else {"registry_url": options.registry}
-    return {"results_format": options.results, **named}
+def _optional_settings(options: UpOptions) -> dict[str, Any]:
+    """The settings of messages and of the grid; all but the form of results may also be in the environment."""
+    optional = {"registry_url": options.registry, "columns": options.columns, "logical_ands": options.logical_ands}
+    return {"results_format": options.results} | {name: value for name, value in optional.items() if value is not None}
 
 
 def run_cluster(port: int | None, redis_port: int | None, folder: Path | None, console: Console) -> None:

@@ -24,7 +24,7 @@ def batch_machines(query: Query, workers: int, runner: TaskRunner = IN_TURN) -> 
     joiners = [MutableMachine(query, predicate, START) for predicate in range(len(query.predicates))]
     # The caller runs the logical AND, and a helper each worker: dividing the AND pays only if there are more threads.
     runner_of_and = IN_TURN if runner.threads <= 1 + workers else runner
-    permutation, logical_and = PermutationMachine(query, START), LogicalAndMachine(query, START, runner_of_and)
+    permutation, logical_and = PermutationMachine(query, START), LogicalAndMachine(query, START, runner=runner_of_and)
     return EvaluationMachines(
         searching=searching,
         fellows=[

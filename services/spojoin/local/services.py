@@ -12,8 +12,16 @@ from spojoin.local.net import LOOPBACK, free_port
 from spojoin.local.supervise import Service
 from spojoin.model import Query
 from spojoin.page.settings import PAGE_PREFIX
-from spojoin.protocol.packing import APART, PACKABLE, TOGETHER, Packing, group_name, parse_packing, roles_of
-from spojoin.protocol.services import FIRST_INSTANCE, idle_roles, instance_name, joiner_count, role_of
+from spojoin.protocol.packing import APART, TOGETHER, Packing, group_name, parse_packing, roles_of
+from spojoin.protocol.services import (
+    FIRST_INSTANCE,
+    idle_roles,
+    instance_name,
+    joiner_count,
+    names,
+    names_from_one,
+    role_of,
+)
 from spojoin.protocol.topology import Role
 from spojoin.runtime.setting_readers import PAGE, is_read, readers_of
 from spojoin.runtime.settings import ENV_PREFIX
@@ -54,9 +62,14 @@ class Deployment:
         """How many mutable joiners are started."""
         return joiner_count(len(self.query.predicates), self.joiners)
 
+    @property
+    def logical_ands(self) -> int:
+        """How many logical ANDs are started, if these have processes of their own."""
+        return int(self.extra.get("logical_ands", "1"))
+
 
 def services_of(deployment: Deployment) -> list[Service]:
-    """A process for each role or group of roles, and as many mutable joiners and PO-Join workers as the deployment has.
+    """A process for each role or group of roles, and as many joiners, logical ANDs and workers as the deployment has.
 
     Roles without work in the query's layout are left out, unless another query may have to end first. There is no
     controller: it is for Kubernetes, where workers come and go.
@@ -75,12 +88,16 @@ def services_of(deployment: Deployment) -> list[Service]:
     return packed + [
         _service(
             deployment,
-            role.value if number is None else f"{role.value}-{number}",
+            name,
             f"spojoin.roles.{role.value.replace('-', '_')}",
-            {} if number is None else {"joiner" if role is Role.MUTABLE else "worker": str(number)},
+            {_NUMBERS[role]: str(number)} if role in _NUMBERS else {},
         )
-        for role, number in _instances(deployment, packing)
+        for role, number, name in _instances(deployment, packing)
     ]
+
+
+#: The setting with the number of a service, for roles that may have several.
+_NUMBERS = {Role.MUTABLE: "joiner", Role.POJOIN: "worker", Role.LOGICAL_AND: "logical_and"}
 
 
 def _service(deployment: Deployment, name: str, module: str, own: Mapping[str, str]) -> Service:
@@ -105,21 +122,24 @@ def page_of(deployment: Deployment) -> Service:
     return Service("page", [sys.executable, "-m", "spojoin.page"], port, {**_environment(deployment, (PAGE,)), **place})
 
 
-def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role, int | None]]:
-    """The roles with separate processes, and the workers beside those that share one."""
-    numbers: dict[Role, Sequence[int]] = {
-        Role.MUTABLE: range(deployment.joiner_count),
-        Role.POJOIN: range(deployment.workers),
+def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role, int, str]]:
+    """The roles with separate processes, and the workers beside those that share one: numbers and names of each."""
+    found: dict[Role, Sequence[str]] = {
+        **{role: (role.value,) for role in Role},
+        Role.MUTABLE: names(Role.MUTABLE, deployment.joiner_count),
+        Role.POJOIN: names(Role.POJOIN, deployment.workers),
+        Role.LOGICAL_AND: names_from_one(Role.LOGICAL_AND, deployment.logical_ands),
         Role.CONTROLLER: (),
     }
     if deployment.query.layout.has_mutable_part and packing == parse_packing(TOGETHER):
-        numbers[Role.PREDICTOR] = ()  # only other layouts use its plans, and a single process should be cheap
+        found[Role.PREDICTOR] = ()  # only other layouts use its plans, and a single process should be cheap
     if not deployment.replaces:
-        numbers |= dict.fromkeys(idle_roles(deployment.query.layout), ())
-    for role in filter(packing.is_shared, PACKABLE):
-        numbers[role] = range(WORKERS_INSIDE, deployment.workers) if role is Role.POJOIN else ()
-    for role in Role:
-        yield from ((role, number) for number in numbers[role]) if role in numbers else [(role, None)]
+        found |= dict.fromkeys(idle_roles(deployment.query.layout), ())
+    for role, services in found.items():
+        inside = 0
+        if packing.is_shared(role):
+            inside = WORKERS_INSIDE if role is Role.POJOIN else len(services)
+        yield from ((role, number, services[number]) for number in range(inside, len(services)))
 
 
 def _environment(

@@ -16,7 +16,7 @@ from spojoin.runtime.topics import Topics
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A query, its topics, and how many joiners and PO-Join workers it has; the log may give another worker count.
+    """A query, its topics, and how many of each service it has; the log may give another worker count.
 
     packing: which roles share a process; inside: how many of the first workers share theirs
     """
@@ -27,6 +27,7 @@ class Subject:
     joiners: int
     packing: str = APART
     inside: int = 0
+    logical_ands: int = 1
 
     @classmethod
     def of(cls, query: Query, workers: int, input_topics: Mapping[str, str], joiners: int | None = None) -> Subject:
@@ -38,7 +39,8 @@ class Subject:
     def served(cls, query: Query, settings: Settings) -> Subject:
         """The query as services with these settings serve it."""
         found = cls.of(query, settings.workers, settings.input_topics, settings.joiners)
-        return replace(found, packing=settings.packing, inside=settings.workers_packed())
+        inside, logical_ands = settings.workers_packed(), settings.logical_ands
+        return replace(found, packing=settings.packing, inside=inside, logical_ands=logical_ands)
 
     def expected(self, role: Role, workers: int | None = None) -> tuple[str, ...]:
         """The services of a role that should run at least; none of a role that takes nothing from the flow.
@@ -47,7 +49,7 @@ class Subject:
         """
         beside = names(role, workers or self.workers)[self.inside :] if role is Role.POJOIN else ()
         if role in NEEDED:
-            needed = without_workers(self.query, self.joiners, self.packing)
+            needed = without_workers(self.query, self.joiners, self.packing, self.logical_ands)
             return (*(name for name in needed if role in roles_of(role_of(name))), *beside)
         return (role.value,) if role in {reader for topic in Topic for reader in readers(topic)} else ()
 

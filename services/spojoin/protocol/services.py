@@ -1,8 +1,9 @@
-"""A query's services by name: which should run, which ones results need, and what each joiner evaluates."""
+"""A query's services by name: which should run, which ones results need, and what each of several evaluates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from spojoin.model import LayoutChoice, Query
 from spojoin.protocol.packing import APART, TOGETHER, group_name, parse_packing
@@ -14,9 +15,34 @@ def joiner_count(predicates: int, joiners: int | None) -> int:
     return predicates if joiners is None else joiners
 
 
-def predicates_of(joiner: int, joiners: int, predicates: int) -> range:
-    """The predicates that joiner number `joiner` of `joiners` evaluates; empty if there are more joiners."""
-    return range(joiner, predicates, joiners)
+class InTurn(NamedTuple):  # P22.6
+    """The frames or batches that one of several machines takes: those whose number modulo `of` is `at`."""
+
+    at: int = 0
+    of: int = 1
+
+    def has(self, number: int) -> bool:
+        """Whether it is the machine's turn to take the frame or batch with this number."""
+        return number % self.of == self.at
+
+
+#: The turn of a machine that is alone.
+ALL = InTurn()
+
+
+class JoinerShare(NamedTuple):
+    """What a joiner evaluates: its predicates, for the frames of its turn."""
+
+    predicates: range
+    turn: InTurn
+
+
+def share_of_joiner(joiner: int, joiners: int, predicates: int) -> JoinerShare:  # P22.1
+    """The share of joiner number `joiner` of `joiners`: without predicates if its row isn't whole."""
+    columns = min(joiners, predicates)
+    rows = joiners // columns
+    row, column = divmod(joiner, columns)
+    return JoinerShare(range(column, predicates, columns) if row < rows else range(0), InTurn(row % rows, rows))
 
 
 #: The roles that results need; nothing waits for the others.
@@ -31,12 +57,19 @@ def names(role: Role, count: int) -> tuple[str, ...]:
     return tuple(f"{role.value}-{number}" for number in range(count))
 
 
+def names_from_one(role: Role, count: int) -> tuple[str, ...]:
+    """The services of a role that has one or several: a single one has the role's name."""
+    return names(role, count) if count > 1 else (role.value,)
+
+
 def idle_roles(layout: LayoutChoice) -> tuple[Role, ...]:
     """The roles for which a layout has no work."""
     return () if layout.has_mutable_part else BATCH_ROLES
 
 
-def without_workers(query: Query, joiners: int | None = None, packing: str = APART) -> tuple[str, ...]:
+def without_workers(
+    query: Query, joiners: int | None = None, packing: str = APART, logical_ands: int = 1
+) -> tuple[str, ...]:
     """The services that results need, in the order of the data flow, without PO-Join workers: the log has their number.
 
     Roles for which the query's layout has no work are left out. joiners: None for as many as predicates.
@@ -49,6 +82,8 @@ def without_workers(query: Query, joiners: int | None = None, packing: str = APA
             found.append(group_name(group))
         elif busy == [Role.MUTABLE]:
             found += names(Role.MUTABLE, joiner_count(len(query.predicates), joiners))
+        elif busy == [Role.LOGICAL_AND]:
+            found += names_from_one(Role.LOGICAL_AND, logical_ands)
         elif busy and busy != [Role.POJOIN]:
             found.append(busy[0].value)
     return tuple(found)

@@ -133,7 +133,7 @@ class Standby(Machine):
                 yield from self._follow_seat(self._seat)
             return
         if isinstance(record, Batch):  # results may be out before it is, since its maker may search it at once
-            self._unsaid = deque(emit for emit in self._unsaid if not _is_made(emit.record, record))
+            self._forget_made(record)
         yield from self._say_or_keep(self.machine.on_record(topic, partition, offset, record))
         if self._seat is None and len(self._unsaid) > UNSAID_MAX:  # P15.6
             yield from self._speak()
@@ -144,6 +144,18 @@ class Standby(Machine):
                 self._unsaid.append(action)
             else:
                 yield action
+
+    def _forget_made(self, batch: Batch) -> None:
+        """Forget what was kept for a batch that was read from its topic, and with its run those before it.
+
+        The speaker sends its runs in order, but those of other joiners' batches say nothing about them.
+        """
+        key = batch.stream, batch.batch_id
+        kept = [emit.record for emit in self._unsaid]
+        has_run = any(isinstance(each, Run) and (each.stream, each.batch_id) == key for each in kept)
+        self._unsaid = deque(
+            emit for emit in self._unsaid if not _is_made(emit.record, batch.stream, batch.batch_id, has_run=has_run)
+        )
 
     # -- the seat
 
@@ -232,11 +244,11 @@ def standby_of(machine: Machine, seat: Seat | None, partition: int = 0) -> Stand
     return Standby(machine, seat, partition)
 
 
-def _is_made(record: Record, read: Batch) -> bool:
-    """Whether a record is the batch that was read from its topic, or a run for this batch or an earlier one."""
+def _is_made(record: Record, stream: int, batch_id: int, *, has_run: bool) -> bool:
+    """Whether a record is a batch that was read from its topic, or, if `has_run`, a run for it or an earlier one."""
     if isinstance(record, Run):
-        return record.stream == read.stream and record.batch_id <= read.batch_id
-    return isinstance(record, Batch) and (record.stream, record.batch_id) == (read.stream, read.batch_id)
+        return has_run and record.stream == stream and record.batch_id <= batch_id
+    return isinstance(record, Batch) and (record.stream, record.batch_id) == (stream, batch_id)
 
 
 def _is_out(record: Record, result_position: ResultPosition) -> bool:

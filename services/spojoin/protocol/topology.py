@@ -153,7 +153,8 @@ ROLES = (
         shared_writer=(Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS),
         own_hops=(Hop.ARRIVAL, Hop.FRAMING, Hop.WRITING),
         settings=(
-            *("workers", "columns", "adopt", "replace", "backfill", "transactions", "router_transactions"),
+            *("workers", "columns", "logical_ands", "adopt", "replace", "backfill"),
+            *("transactions", "router_transactions"),
             *REGISTRY_SETTINGS,
             *("frame_tuples", "linger_ms", "batch_tuples", "batch_frames", "handover_frames", "credits_frames"),
         ),
@@ -200,6 +201,7 @@ ROLES = (
         needs_mutable_part=True,
         evaluates_ahead=True,
         own_hops=(Hop.COMBINING,),
+        settings=("logical_and", "logical_ands"),
     ),
     RoleEntry(
         Edge(
@@ -220,7 +222,8 @@ ROLES = (
         has_machine=False,
         asks_kubernetes=True,
         settings=(
-            *("joiners", "workers", "columns", "replace", "statefulset", "namespace", "autoscale", "scale_once"),
+            *("joiners", "workers", "columns", "logical_ands", "replace", "statefulset", "namespace", "autoscale"),
+            *("scale_once",),
             *("scale_min", "scale_max", "scale_cpu_high", "scale_cpu_low", "scale_lag_high", "scale_up_after_s"),
             *("scale_down_after_s", "scale_wait_s_max"),
         ),
@@ -250,8 +253,9 @@ class Size(enum.StrEnum):
     """What determines a topic's number of partitions.
 
     Partials have one for each predicate; batches one for each stream, so that a slow stream's old batches don't keep a
-    fast stream's; matches one for each member that reports (0 the mutable part, 1 + w worker w); presence a fixed
-    number, chosen by service. Other topics are logs with one partition.
+    fast stream's; matches one for each member that reports (0 the first logical AND, 1 + w worker w, and behind the
+    workers any further logical ANDs); presence a fixed number, chosen by service. Other topics are logs with one
+    partition.
     """
 
     ONE = "one"
@@ -277,13 +281,18 @@ def size(topic: Topic) -> Size:
     return _SIZES.get(topic, Size.ONE)
 
 
-def partitions(topic: Topic, *, predicates: int, streams: int, workers_max: int) -> int:
+def mutable_partition(logical_and: int, workers_max: int) -> int:  # P22.4
+    """The partition of `matches` in which a logical AND reports the mutable part; no other member writes it."""
+    return workers_max + logical_and if logical_and else 0
+
+
+def partitions(topic: Topic, *, predicates: int, streams: int, workers_max: int, logical_ands: int = 1) -> int:
     """How many partitions an internal topic has."""
     counts = {
         Size.ONE: 1,
         Size.PREDICATES: predicates,
         Size.STREAMS: streams,
-        Size.PARTS: 1 + workers_max,
+        Size.PARTS: workers_max + logical_ands,
         Size.SERVICES: PRESENCE_PARTITIONS,
     }
     return counts[size(topic)]

@@ -47,10 +47,10 @@ class Serving:
     runner: TaskRunner = IN_TURN
     input_topics: Mapping[str, str] | None = None
 
-    def topics(self, settings: Settings) -> Topics:
-        """The generation's topics."""
+    def topics(self, settings: Settings, logical_ands: int = 1) -> Topics:
+        """The generation's topics, with a partition of matches for that many logical ANDs."""
         input_topics = settings.input_topics if self.input_topics is None else self.input_topics
-        return Topics.for_query(self.query, settings.workers_max, input_topics, self.generation)
+        return Topics.for_query(self.query, settings.workers_max, input_topics, self.generation, logical_ands)
 
 
 class GenerationsTopic:
@@ -189,7 +189,7 @@ class GenerationChooser:
 
     def _announced_as_next(self, found: Generations, announcing: Announcing) -> Serving | None:
         """Announce the query after the preparations that are possible while the previous generation answers."""
-        topics = Serving(self._query, found.next_number).topics(self._settings)
+        topics = Serving(self._query, found.next_number).topics(self._settings, self._settings.logical_ands)
         if self._settings.backfill is Backfill.WINDOW and not self._seen:
             _log.info("looking at the inputs, before the query is announced", inputs=topics.inputs)
             self._seen = seen_now(InputHistory(self._log, topics.inputs, announcing.parse, self._pulse), self._query)
@@ -234,7 +234,7 @@ class GenerationChooser:
     def _beginning(
         self, serving: Serving, current: Announcement, found: Generations
     ) -> Callable[[ResultPosition, Parse], Beginning]:
-        query, topics = serving.query, serving.topics(self._settings)
+        query, topics = serving.query, serving.topics(self._settings, self._settings.logical_ands)
         fresh = Beginning(current.generation, current.fingerprint)
         takeover = found.takeover
         if takeover is None:

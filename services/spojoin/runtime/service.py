@@ -138,7 +138,7 @@ class ServiceRun:
             roles=self.roles,
             edge=edge,
             presence=presence,
-            topics=serving.topics(settings),
+            topics=serving.topics(settings, _logical_ands(self.roles, settings)),
             machine_factory=(
                 instance_of(wiring, settings, is_heir=not self.was_fenced) if waits else wiring.machine_factory
             ),
@@ -208,14 +208,19 @@ def open_world(roles: tuple[Role, ...], service: str, query: str, settings: Sett
 
 
 def expect(reporter: Reporter, roles: tuple[Role, ...], query: Query, settings: Settings) -> None:
-    """Report which services should run: joiners report the number of joiners, the router the initial worker count.
+    """Report which services should run: joiners report the number of joiners, the router that of workers at first.
 
-    Reports of these numbers by other services are ignored.
+    The router also reports the number of logical ANDs. Reports of these numbers by other services are ignored.
     """
     joiners = settings.joiners if roles == (Role.MUTABLE,) else 1
     workers = settings.workers if Role.ROUTER in roles else 1
-    needs = without_workers(query, joiners, settings.packing)
+    needs = without_workers(query, joiners, settings.packing, _logical_ands(roles, settings))
     reporter.expect(needs, workers, settings.workers_packed(), 1 + settings.standbys)
+
+
+def _logical_ands(roles: tuple[Role, ...], settings: Settings) -> int:
+    """The number of logical ANDs, which only they and the router know; others needn't restart if it changes."""
+    return 1 if {Role.ROUTER, Role.LOGICAL_AND}.isdisjoint(roles) else settings.logical_ands
 
 
 def create_topics(

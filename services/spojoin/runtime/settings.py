@@ -62,7 +62,10 @@ class Settings(BaseSettings):
 
     query_file: the query, a YAML file
     joiner: which mutable joiner this is, from 0
-    joiners: how many there are: joiner i of n evaluates predicates i, i + n, ...; default: as many as predicates
+    joiners: how many there are: up to the number of predicates they divide these, with more in rows the frames as well;
+        default: as many as predicates
+    logical_and: which logical AND this is, from 0, if there are several
+    logical_ands: how many there are; they divide the frames
     worker: which PO-Join worker this is, from 0
     workers: the worker count of new frames, until the controller requests another
     workers_max: the largest worker count; default: workers
@@ -120,6 +123,8 @@ class Settings(BaseSettings):
     query_file: Path
     joiner: int | None = Field(None, ge=0)
     joiners: int | None = Field(None, ge=1, le=1024)
+    logical_and: int | None = Field(None, ge=0)
+    logical_ands: int = Field(1, ge=1, le=1024)
     worker: int | None = Field(None, ge=0)
     workers: int = Field(2, ge=1, le=1024)
     workers_max: int = Field(default_factory=lambda given: given.get("workers", 1), ge=1, le=1024)
@@ -194,9 +199,14 @@ class Settings(BaseSettings):
             raise ValueError(f"columns is {self.columns}; expected at most workers_max, which is {self.workers_max}")
         self._check_scale()
         try:
-            parse_packing(self.packing)
+            packing = parse_packing(self.packing)
         except ConfigurationError as error:
             raise ValueError(f"setting packing: {error}") from error
+        if self.logical_ands > 1 and packing.is_shared(Role.LOGICAL_AND):
+            raise ValueError(
+                f"logical_ands is {self.logical_ands}, and packing {self.packing!r} puts the logical AND into a shared "
+                "process, which has one: set logical_ands to 1, or give it processes of its own"
+            )
         try:
             topic_configs(self.topics, self.results_bytes_max)
         except ConfigurationError as error:

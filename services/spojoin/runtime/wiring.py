@@ -44,7 +44,7 @@ Wire = Callable[[Serving, Settings], Wiring]
 
 
 def numbered(settings: Settings, name: str, count: int) -> int:
-    """The setting `joiner` or `worker`, from 0 to `count` - 1. Raises ConfigurationError."""
+    """The setting `joiner`, `worker` or `logical_and`, from 0 to `count` - 1. Raises ConfigurationError."""
     value = getattr(settings, name)
     if value is None:
         raise ConfigurationError(f"setting {name} is missing: set {ENV_PREFIX}{name.upper()} to 0..{count - 1}")
@@ -87,7 +87,7 @@ def alone(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> W
 
 
 def packed(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> Wiring:
-    """The wiring of a process of several roles: all mutable joiners in one, and the first `workers_inside` workers."""
+    """The wiring of a process of several roles: one joiner, one logical AND, and the first `workers_inside` workers."""
     layout = serving.query.layout
     serving = replace(serving, runner=Threads(settings.threads or cores(), RELUCTANCE))
     if _AT_ONCE.issubset(wires) and settings.handover_frames is None:
@@ -143,6 +143,8 @@ def _instances(role: Role, settings: Settings) -> Iterator[Settings]:
     """The settings of each machine of a role in a shared process."""
     if role is Role.MUTABLE:
         yield settings.model_copy(update={"joiner": 0, "joiners": 1})
+    elif role is Role.LOGICAL_AND:
+        yield settings.model_copy(update={"logical_ands": 1})
     elif role is Role.POJOIN:
         for worker in range(settings.workers_packed()):
             yield settings.model_copy(update={"worker": worker})

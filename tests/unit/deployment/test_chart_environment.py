@@ -44,6 +44,7 @@ EVERYWHERE = {
 QUERY = {
     "SPOJOIN_QUERY_FILE": "/etc/spojoin/query/query.yaml",
     "SPOJOIN_JOINERS": "2",
+    "SPOJOIN_LOGICAL_ANDS": "1",
     "SPOJOIN_WORKERS_MAX": "8",
     "SPOJOIN_COLUMNS": "1",
     "SPOJOIN_OWNER": "joins/demo",

@@ -86,6 +86,20 @@ def test_the_values_set_the_number_of_joiners_whatever_the_query(tmp_path, repli
             assert (variables["SPOJOIN_JOINERS"], variables["SPOJOIN_JOINER"]) == (str(replicas), str(number))
 
 
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_the_values_set_the_number_of_logical_ands(demo, replicas):
+    found = documents(demo, f"logicalAnd.replicas={replicas}")
+    ands = [d for d in found if d["kind"] == "Deployment" and "logical-and" in d["metadata"]["name"]]
+    variables = [
+        {e["name"]: e.get("value") for e in each["spec"]["template"]["spec"]["containers"][0]["env"]} for each in ands
+    ]
+    assert [each["metadata"]["name"].partition("logical-and")[2] for each in ands] == (
+        [""] if replicas == 1 else ["-0", "-1", "-2"]
+    )
+    assert [each.get("SPOJOIN_LOGICAL_AND") for each in variables] == ([None] if replicas == 1 else ["0", "1", "2"])
+    assert {each["SPOJOIN_LOGICAL_ANDS"] for each in variables} == {str(replicas)}
+
+
 def test_templates_read_no_sql(tmp_path, demo):
     """A query that only the program can refuse renders like any other."""
     (tmp_path / "query.yaml").write_text(demo.read_text().replace("SELECT", "SELCT"))
@@ -134,6 +148,10 @@ def test_the_check_reads_secrets(demo, settings):
     ("setting", "sentence"),
     [
         ("settings.joiners=3", "settings.joiners is set by the chart itself: set mutable.replicas instead"),
+        (
+            "settings.logical_ands=3",
+            "settings.logical_ands is set by the chart itself: set logicalAnd.replicas instead",
+        ),
         ("settings.WORKERS=3", "settings.WORKERS is set by the chart itself: set pojoin.replicas instead"),
         ("settings.metrics_port=9000", "settings.metrics_port is set by the chart itself: remove it"),
         ("mutable.replicas=null", "mutable: replicas is required"),

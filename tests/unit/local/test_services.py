@@ -120,3 +120,16 @@ def test_the_requested_number_of_joiners_runs():
     joiners = [service for service in services_of(deployment) if service.name.startswith("mutable")]
     assert [service.environment["SPOJOIN_JOINER"] for service in joiners] == ["0", "1", "2"]
     assert {service.environment["SPOJOIN_JOINERS"] for service in joiners} == {"3"}
+
+
+def test_the_requested_number_of_logical_ands_runs():
+    deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", extra={"logical_ands": "2"})
+    found = {service.name: service.environment for service in services_of(deployment)}
+    ands = {name: found[name] for name in found if "logical" in name}
+    assert {name: environment["SPOJOIN_LOGICAL_AND"] for name, environment in ands.items()} == {
+        "logical-and-0": "0",
+        "logical-and-1": "1",
+    }
+    assert {environment["SPOJOIN_LOGICAL_ANDS"] for environment in ands.values()} == {"2"}
+    assert found["router"]["SPOJOIN_LOGICAL_ANDS"] == "2"
+    assert "SPOJOIN_LOGICAL_ANDS" not in found["sink"]

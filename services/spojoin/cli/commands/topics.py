@@ -25,6 +25,7 @@ class TopicsOptions:
     workers_max: Annotated[
         int | None, typer.Option(min=1, help="The largest number of PO-Join workers to plan for.")
     ] = None
+    logical_ands: Annotated[int | None, typer.Option(min=1, help="The number of logical ANDs to plan for.")] = None
     standbys: Annotated[
         bool, typer.Option("--standbys", help="Also create the topic that only services with a second instance need.")
     ] = False
@@ -82,6 +83,7 @@ def topics(options: TopicsOptions) -> None:
             workers_max=options.workers_max,
             redis_url=options.redis,
             standbys=options.standbys or None,
+            logical_ands=options.logical_ands,
         )
         query = load_query(options.query)
         check_kafka_takes(options.bootstrap, settings.kafka_properties())

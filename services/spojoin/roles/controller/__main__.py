@@ -51,7 +51,7 @@ def _serve(settings: Settings) -> None:
         refused_at_start(cluster, error)
         raise
     query = found.query
-    needs = without_workers(query, settings.joiners, settings.packing)
+    needs = without_workers(query, settings.joiners, settings.packing, settings.logical_ands)
     topics = Topics.for_query(query, settings.workers_max, settings.input_topics)
     controlled = ControlledQuery(cluster, topics, settings, limits_of(settings), needs, found)
     log_lines.configure(settings.log_level, SERVICE, query.name)
@@ -107,7 +107,8 @@ class ControlledQuery:
             self.given.judging(reporter.judged)(refusal)
             if refusal and found.current is not None:
                 served = announced_query(found.current)
-                followed = replace(followed, needs=without_workers(served, settings.joiners, settings.packing))
+                needs = without_workers(served, settings.joiners, settings.packing, settings.logical_ands)
+                followed = replace(followed, needs=needs)
         return followed
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from spojoin.protocol.topology import Role
+from spojoin.protocol.services import InTurn, names_from_one
+from spojoin.protocol.topology import Role, mutable_partition
 from spojoin.roles.logical_and.machine import LogicalAndMachine
 from spojoin.runtime.generations import Serving
 from spojoin.runtime.process import leave, main
 from spojoin.runtime.service import run
 from spojoin.runtime.settings import Settings, load_settings
-from spojoin.runtime.wiring import Wiring
+from spojoin.runtime.wiring import Wiring, numbered
 
 
 def wire(serving: Serving, settings: Settings) -> Wiring:
-    """How the runtime makes a logical AND."""
-    query, runner = serving.query, serving.runner
-    return Wiring("logical-and", lambda result_position: LogicalAndMachine(query, result_position, runner))
+    """How the runtime makes the logical AND with the number in the settings, 0 if it is alone."""
+    query, runner, count = serving.query, serving.runner, settings.logical_ands
+    number = numbered(settings, "logical_and", count) if count > 1 else 0
+    partition = mutable_partition(number, settings.workers_max)
+    return Wiring(
+        names_from_one(Role.LOGICAL_AND, count)[number],
+        lambda result_position: LogicalAndMachine(query, result_position, InTurn(number, count), partition, runner),
+    )
 
 
 if __name__ == "__main__":

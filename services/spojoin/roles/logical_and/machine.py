@@ -28,6 +28,7 @@ from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.frame_evaluation import MUTABLE_PART, Chunks, SeqTrail, mutable_bounds, probe_range
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.retention import TrimLedger
+from spojoin.protocol.services import ALL, InTurn
 from spojoin.protocol.topology import Topic
 from spojoin.search_plan import SearchPlan
 from spojoin.wire.records import Barrier, DirectionRanks, Frame, Matches, Part, Partial, Record, StreamSlice
@@ -44,12 +45,23 @@ Rated = TypeVar("Rated")
 class LogicalAndMachine(Machine):
     """Combines all predicates' rank intervals of a frame into the mutable part's matches.
 
+    turn: the frames that it evaluates; it keeps what later ones need of all
+    partition: of `matches`, which only it writes
     runner: runs the pieces of a frame
     """
 
-    def __init__(self, query: Query, result_position: ResultPosition, runner: TaskRunner = IN_TURN) -> None:
+    def __init__(
+        self,
+        query: Query,
+        result_position: ResultPosition,
+        turn: InTurn = ALL,
+        partition: int = MUTABLE_PART,
+        runner: TaskRunner = IN_TURN,
+    ) -> None:
         self._query = query
         self._plan = SearchPlan(query)
+        self._turn = turn
+        self._partition = partition
         self._runner = runner
         self._result_position = result_position
         self._reader = LogFollower()
@@ -66,16 +78,21 @@ class LogicalAndMachine(Machine):
         self._ratings = RatingTail(len(self._plan.choices))
 
     def wants(self, topic: Topic, partition: int) -> bool:
-        """Whether few frames, or few partials of the predicate, wait."""
-        waiting = self._frames if topic is Topic.FRAMES else self._partials[partition]
+        """Whether few frames, or few partials of the predicate, wait, or the next frame needs one.
+
+        The partials of several joiners share a partition: the next one may come behind those of all frames under way.
+        """
+        if topic is Topic.FRAMES:
+            return len(self._frames) < WAITING_MAX
+        waiting = self._partials[partition]  # P22.5
         # Partials may run ahead of the frames by a full queue, hence twice.
-        return len(waiting) < (WAITING_MAX if topic is Topic.FRAMES else 2 * WAITING_MAX)
+        return len(waiting) < 2 * WAITING_MAX or (bool(self._frames) and _key(self._frames[0]) not in waiting)
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Take a frame or a partial, and evaluate the frames that are complete."""
         if isinstance(record, Partial):
             self._trims.note_record(partition, offset, record.frame_id)
-            if record.frame_id >= self._next_frame:
+            if record.frame_id >= self._next_frame and self._turn.has(record.frame_id):
                 self._partials[record.predicate][record.epoch, record.frame_id] = record
         elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
             self._accept_frame(record)
@@ -88,7 +105,8 @@ class LogicalAndMachine(Machine):
             self._weights.append(*_rated(self._weigher.of_rows, frame, frame.slices[-1]))
         if self._rater is not None:
             self._ratings.append(*_rated(self._rater.of_rows, frame, frame.slices[-1]))
-        if frame.is_answered and frame.frame_id >= self._result_position.frame_id:
+        is_due = frame.is_answered and frame.frame_id >= self._result_position.frame_id
+        if is_due and self._turn.has(frame.frame_id):  # P22.2
             self._frames.append(frame)
         elif not self._frames:
             self._drop_handed_over(frame)
@@ -104,7 +122,7 @@ class LogicalAndMachine(Machine):
             if self._frames[0].frame_id < self._result_position.frame_id:
                 self._drop_handed_over(self._frames.popleft())
                 continue
-            key = self._frames[0].epoch, self._frames[0].frame_id
+            key = _key(self._frames[0])
             if not all(key in waiting for waiting in self._partials):
                 return
             frame = self._frames.popleft()
@@ -129,7 +147,7 @@ class LogicalAndMachine(Machine):
             directions = self._matches(frame, asked, counts, begin, end)
             chunks.learn_from(directions)
             part = Part(frame.epoch, frame.frame_id, MUTABLE_PART, begin, end, directions)
-            yield Emit(Topic.MATCHES, MUTABLE_PART, part)
+            yield Emit(Topic.MATCHES, self._partition, part)
 
     def _searches(self, frame: Frame, partials: list[Partial]) -> list[IntervalSearch]:
         """The searches of a frame, by direction; in a self join both directions have the same bounds."""
@@ -211,6 +229,10 @@ class LogicalAndMachine(Machine):
     def state_tuples(self) -> int:
         """Tuples held in memory: those of the mutable part."""
         return sum(len(trail) for trail in self._trails)
+
+
+def _key(frame: Frame) -> FrameKey:
+    return frame.epoch, frame.frame_id
 
 
 def _most_listed(counts: I64, limit: int | None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spojoin.protocol.services import joiner_count, predicates_of
+from spojoin.protocol.services import joiner_count, share_of_joiner
 from spojoin.protocol.topology import Role
 from spojoin.roles.mutable.machine import Joiner
 from spojoin.runtime.generations import Serving
@@ -17,8 +17,8 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     query = serving.query
     joiners = joiner_count(len(query.predicates), settings.joiners)
     joiner = numbered(settings, "joiner", joiners)
-    predicates = predicates_of(joiner, joiners, len(query.predicates))
-    return Wiring(f"mutable-{joiner}", lambda result_position: Joiner(query, predicates, result_position))
+    predicates, turn = share_of_joiner(joiner, joiners, len(query.predicates))
+    return Wiring(f"mutable-{joiner}", lambda result_position: Joiner(query, predicates, result_position, turn))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from spojoin.model import Direction, Op, Query, RolePredicate
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.frame_evaluation import sorted_column, sought_column
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
+from spojoin.protocol.services import ALL, InTurn
 from spojoin.protocol.topology import Topic
 from spojoin.wire.columns import concat_keys
 from spojoin.wire.records import NO_OWN, Barrier, DirectionRanks, Frame, Partial, Record, Run, SortedColumn, StreamSlice
@@ -37,11 +38,15 @@ _NO_SIDE = -1
 
 
 class MutableMachine(Machine):
-    """Evaluates predicate number `predicate` over the mutable part and sorts sealed batches."""
+    """Evaluates predicate number `predicate` over the mutable part and sorts sealed batches.
 
-    def __init__(self, query: Query, predicate: int, result_position: ResultPosition) -> None:
+    turn: the frames that it evaluates, and the batches that it sorts; it stores the tuples of all
+    """
+
+    def __init__(self, query: Query, predicate: int, result_position: ResultPosition, turn: InTurn = ALL) -> None:
         self._query = query
         self._predicate = predicate
+        self._turn = turn
         self._result_position = result_position
         self._out_to = result_position.frame_id
         self._reader = LogFollower()
@@ -54,10 +59,11 @@ class MutableMachine(Machine):
             return
         for store, piece in zip(self._stores, record.slices, strict=True):
             store.store_tuples(record, piece)
-        if record.frame_id >= self._result_position.frame_id and record.is_answered:
+        is_due = record.frame_id >= self._result_position.frame_id and record.is_answered
+        if is_due and self._turn.has(record.frame_id):  # P22.2
             yield Emit(Topic.PARTIALS, self._predicate, self._evaluate_frame(record))
         for store, piece in zip(self._stores, record.slices, strict=True):
-            self._unsent.extend(store.sealed_runs(piece))
+            self._unsent.extend(store.sealed_runs(piece, self._turn))
         yield from self._send_runs(record)
 
     def _send_runs(self, frame: Frame) -> Iterator[Action]:
@@ -161,8 +167,8 @@ class StreamStore:
     def tuples(self) -> int:
         return len(next(iter(self._codes.values())))
 
-    def sealed_runs(self, piece: StreamSlice) -> Iterator[Run]:  # P9.5
-        """The run of the batch that ends with this slice, if one does.
+    def sealed_runs(self, piece: StreamSlice, turn: InTurn) -> Iterator[Run]:  # P9.5
+        """The run of the batch that ends with this slice, if one does and `turn` has it.
 
         If the log was trimmed, batches that began before it were made long ago, or have expired. An empty run reports
         this: once for the batches before the first slice, and once for the batch that contains it.
@@ -170,7 +176,7 @@ class StreamStore:
         if self._newest_before >= 0:
             yield _empty_run(self._stream, self._newest_before, self._predicate)
             self._newest_before = -1
-        if piece.seals:
+        if piece.seals and turn.has(piece.batch_id):  # P22.3
             yield (
                 self._run(piece)
                 if self._began <= piece.batch_first
@@ -289,10 +295,12 @@ def _slots(query: Query, stream: int, predicate: int) -> list[int]:
 
 
 class Joiner(Machine):
-    """Evaluates some of the query's predicates, each with its own partition of partials and its own runs."""
+    """Evaluates some of the query's predicates in turn, each with its own partition of partials and its own runs."""
 
-    def __init__(self, query: Query, predicates: Iterable[int], result_position: ResultPosition) -> None:
-        self._machines = [MutableMachine(query, predicate, result_position) for predicate in predicates]
+    def __init__(
+        self, query: Query, predicates: Iterable[int], result_position: ResultPosition, turn: InTurn = ALL
+    ) -> None:
+        self._machines = [MutableMachine(query, predicate, result_position, turn) for predicate in predicates]
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Give a frame of the log to the machine of each predicate."""

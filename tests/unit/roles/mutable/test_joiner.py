@@ -10,7 +10,7 @@ import pytest
 
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.machine import START, ResultPosition
-from spojoin.protocol.services import predicates_of
+from spojoin.protocol.services import InTurn, share_of_joiner
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.mutable.__main__ import wire
@@ -20,7 +20,7 @@ from spojoin.roles.router.machine import RouterMachine
 from spojoin.runtime.generations import Serving
 from spojoin.runtime.settings import Settings
 from spojoin.wire.codec import encode
-from spojoin.wire.records import Rows
+from spojoin.wire.records import Partial, Rows, Run
 
 PREDICATES = 3
 QUERY = parse_query(
@@ -62,23 +62,46 @@ def said_by_single_machines(frames, result_position):
     return {p: said(MutableMachine(QUERY, p, result_position), frames)[p] for p in range(PREDICATES)}
 
 
-def test_each_predicate_belongs_to_one_joiner():
-    for joiners in range(1, 6):
-        shares = [predicates_of(joiner, joiners, PREDICATES) for joiner in range(joiners)]
-        assert sorted(predicate for share in shares for predicate in share) == list(range(PREDICATES))
+def test_each_predicate_of_a_frame_belongs_to_one_joiner():
+    for joiners in range(1, 12):
+        shares = [share_of_joiner(joiner, joiners, PREDICATES) for joiner in range(joiners)]
+        for frame in range(12):
+            mine = [predicate for share in shares if share.turn.has(frame) for predicate in share.predicates]
+            assert sorted(mine) == list(range(PREDICATES))
+
+
+def test_joiners_beyond_the_predicates_fill_whole_rows_or_stay_idle():
+    shares = [share_of_joiner(joiner, 8, PREDICATES) for joiner in range(8)]
+    assert [(list(share.predicates), *share.turn) for share in shares] == [
+        *(([predicate], row, 2) for row in range(2) for predicate in range(PREDICATES)),
+        *[([], 0, 2)] * 2,
+    ]
 
 
 @pytest.mark.parametrize("result_position", [START, ResultPosition(7, 3)], ids=["anew", "behind results"])
-@pytest.mark.parametrize("joiners", [1, 2, 3, 5])
+@pytest.mark.parametrize("joiners", [1, 2, 3, 5, 6, 10])
 def test_joiners_together_emit_what_one_machine_per_predicate_emits(frames, joiners, result_position):
     expected = said_by_single_machines(frames, result_position)
     assert {topic for record in expected[0] for topic in record[:1]} == {Topic.PARTIALS, Topic.RUNS}
-    found = {}
+    found = defaultdict(list)
     for joiner in range(joiners):
-        mine = said(Joiner(QUERY, predicates_of(joiner, joiners, PREDICATES), result_position), frames)
-        assert not mine.keys() & found.keys()
-        found |= mine
-    assert found == expected
+        predicates, turn = share_of_joiner(joiner, joiners, PREDICATES)
+        for predicate, records in said(Joiner(QUERY, predicates, result_position, turn), frames).items():
+            found[predicate] += records
+    assert {p: sorted(set(records)) for p, records in found.items()} == {p: sorted(expected[p]) for p in expected}
+    if joiners <= PREDICATES:
+        assert found == expected
+
+
+def test_rows_of_joiners_divide_frames_and_batches(frames):
+    for row in range(2):
+        machine = MutableMachine(QUERY, 0, START, InTurn(row, 2))
+        records = [action.record for frame in frames for action in machine.on_record(Topic.FRAMES, 0, 0, frame)]
+        partials = [record.frame_id for record in records if isinstance(record, Partial)]
+        runs = [record.batch_id for record in records if isinstance(record, Run) and not record.is_empty]
+        assert len(partials) > 2
+        assert len(runs) > 2
+        assert {number % 2 for number in partials + runs} == {row}
 
 
 def test_a_joiner_holds_what_its_machines_hold(frames):
