@@ -36,7 +36,7 @@ from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.answered import FIRST_PLACE, NEVER, Promises
 from spojoin.protocol.grid import Grid, Share
 from spojoin.protocol.machine import Action, Emit, ResultPosition
-from spojoin.protocol.services import InTurn
+from spojoin.protocol.services import Rotation
 from spojoin.protocol.topology import Topic
 from spojoin.roles.logical_and import machine as logical_and
 from spojoin.roles.logical_and.machine import LogicalAndMachine
@@ -281,8 +281,8 @@ def _column_waits_for_fewer_batches() -> Patches:
 
 @_mutant("frame-of-no-joiner", "where joiners or logical ANDs take turns, none takes every fifth frame and batch")
 def _frame_of_no_joiner() -> Patches:
-    has = InTurn.has
-    return [patch.object(InTurn, "has", lambda self, number: has(self, number) and (self.of == 1 or number % 5 != 4))]
+    has = Rotation.has
+    return [patch.object(Rotation, "has", lambda self, number: has(self, number) and (self.of == 1 or number % 5 != 4))]
 
 
 @_mutant("partials-in-order", "a logical AND stops reading partials though the one that it waits for comes behind them")

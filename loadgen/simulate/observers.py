@@ -23,7 +23,7 @@ from spojoin.protocol.grid import Grid
 from spojoin.protocol.machine import BY_REFERENCE, ResultPosition
 from spojoin.protocol.packed_machine import Pack, PackMember, _Held
 from spojoin.protocol.packing import roles_of
-from spojoin.protocol.services import InTurn, role_of
+from spojoin.protocol.services import Rotation, role_of
 from spojoin.protocol.standby import Seat, Standby
 from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.logical_and.machine import LogicalAndMachine
@@ -327,7 +327,7 @@ def _evaluates(events: Events, machine: MutableMachine, *_: object) -> None:
 
 
 @_before(StreamStore, "sealed_runs")
-def _sorts(events: Events, _: StreamStore, piece: StreamSlice, turn: InTurn) -> None:
+def _sorts(events: Events, _: StreamStore, piece: StreamSlice, turn: Rotation) -> None:
     is_sorted = turn.of > 1 and piece.seals and turn.has(piece.batch_id)
     events["P22 mutable part", "batch sorted by one of several joiners"] += is_sorted
 

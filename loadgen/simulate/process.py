@@ -24,7 +24,7 @@ from spojoin.protocol.packing import (
     records_read,
     with_standbys,
 )
-from spojoin.protocol.services import InTurn
+from spojoin.protocol.services import Rotation
 from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic, presence_partition
 from spojoin.roles.logical_and.machine import LogicalAndMachine
@@ -41,10 +41,10 @@ class MachineMakers:
     """The factories of each role's machine; mutants replace some."""
 
     router: Callable[[Query, ResultPosition, RouterConfig], InputMachine]
-    mutable: Callable[[Query, int, ResultPosition, InTurn], Machine]
+    mutable: Callable[[Query, int, ResultPosition, Rotation], Machine]
     permutation: Callable[[Query, ResultPosition], Machine]
     pojoin: Callable[[Query, int, ResultPosition], Machine]
-    logical_and: Callable[[Query, ResultPosition, InTurn, int], Machine]
+    logical_and: Callable[[Query, ResultPosition, Rotation, int], Machine]
     sink: Callable[[Query, ResultPosition], Machine]
 
 

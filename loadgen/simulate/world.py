@@ -25,7 +25,7 @@ from spojoin.errors import Fenced
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.packed_machine import EVALUATING, Fellow, pack_of
 from spojoin.protocol.packing import DERIVED, edge_of
-from spojoin.protocol.services import InTurn, share_of_joiner
+from spojoin.protocol.services import Rotation, share_of_joiner
 from spojoin.protocol.standby import ECHOES, Seat, standby_of
 from spojoin.protocol.topology import Role, Topic, mutable_partition, partitions, presence_partition
 from spojoin.wire.codec import decode, encode
@@ -249,7 +249,7 @@ class World:
             return wiring.permutation(query, result_position)
         if post.role is Role.LOGICAL_AND:
             partition = mutable_partition(post.number, self.scenario.config.workers_max)
-            return wiring.logical_and(query, result_position, InTurn(post.number, logical_ands), partition)
+            return wiring.logical_and(query, result_position, Rotation(post.number, logical_ands), partition)
         return self._sink(result_position)
 
     def _sink(self, result_position: ResultPosition) -> Machine:

@@ -15,7 +15,7 @@ def joiner_count(predicates: int, joiners: int | None) -> int:
     return predicates if joiners is None else joiners
 
 
-class InTurn(NamedTuple):  # P22.6
+class Rotation(NamedTuple):  # P22.6
     """The frames or batches that one of several machines takes: those whose number modulo `of` is `at`."""
 
     at: int = 0
@@ -27,14 +27,14 @@ class InTurn(NamedTuple):  # P22.6
 
 
 #: The turn of a machine that is alone.
-ALL = InTurn()
+ALL = Rotation()
 
 
 class JoinerShare(NamedTuple):
     """What a joiner evaluates: its predicates, for the frames of its turn."""
 
     predicates: range
-    turn: InTurn
+    turn: Rotation
 
 
 def share_of_joiner(joiner: int, joiners: int, predicates: int) -> JoinerShare:  # P22.1
@@ -42,7 +42,7 @@ def share_of_joiner(joiner: int, joiners: int, predicates: int) -> JoinerShare: 
     columns = min(joiners, predicates)
     rows = joiners // columns
     row, column = divmod(joiner, columns)
-    return JoinerShare(range(column, predicates, columns) if row < rows else range(0), InTurn(row % rows, rows))
+    return JoinerShare(range(column, predicates, columns) if row < rows else range(0), Rotation(row % rows, rows))
 
 
 #: The roles that results need; nothing waits for the others.

@@ -234,7 +234,7 @@ class GenerationChooser:
     def _beginning(
         self, serving: Serving, current: Announcement, found: Generations
     ) -> Callable[[ResultPosition, Parse], Beginning]:
-        query, topics = serving.query, serving.topics(self._settings, self._settings.logical_ands)
+        query, topics = serving.query, serving.topics(self._settings)
         fresh = Beginning(current.generation, current.fingerprint)
         takeover = found.takeover
         if takeover is None:

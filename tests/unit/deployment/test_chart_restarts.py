@@ -37,20 +37,18 @@ CHANGED = {
 }
 #: Settings that other values of the chart say, and those that are no matter of the chart's.
 BY_OTHER_VALUES = {
+    *("query_file", "joiner", "joiners", "logical_and", "logical_ands", "worker", "workers", "workers_max", "packing"),
     *(
-        "query_file",
-        "joiner",
-        "joiners",
-        "logical_and",
-        "logical_ands",
-        "worker",
-        "workers",
-        "workers_max",
-        "packing",
         "standbys",
         "instance",
+        "columns",
+        "patience_ms",
+        "workers_inside",
+        "bootstrap_servers",
+        "replace",
+        "backfill",
+        "drain_ms",
     ),
-    *("columns", "patience_ms", "workers_inside", "bootstrap_servers", "replace", "backfill", "drain_ms"),
     *("statefulset", "namespace", "autoscale", "scale_once", "scale_min", "scale_max", "redis_url", "metrics_host"),
     *(f"{server}_{part}" for server in ("kafka", "redis", "registry") for part in ("username", "password")),
     *(f"{server}_password_file" for server in ("kafka", "redis", "registry")),

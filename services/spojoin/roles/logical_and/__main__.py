@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spojoin.protocol.services import InTurn, names_from_one
+from spojoin.protocol.services import Rotation, names_from_one
 from spojoin.protocol.topology import Role, mutable_partition
 from spojoin.roles.logical_and.machine import LogicalAndMachine
 from spojoin.runtime.generations import Serving
@@ -19,7 +19,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     partition = mutable_partition(number, settings.workers_max)
     return Wiring(
         names_from_one(Role.LOGICAL_AND, count)[number],
-        lambda result_position: LogicalAndMachine(query, result_position, InTurn(number, count), partition, runner),
+        lambda result_position: LogicalAndMachine(query, result_position, Rotation(number, count), partition, runner),
     )
 
 

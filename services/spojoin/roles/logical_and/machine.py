@@ -28,7 +28,7 @@ from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.frame_evaluation import MUTABLE_PART, Chunks, SeqTrail, mutable_bounds, probe_range
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
 from spojoin.protocol.retention import TrimLedger
-from spojoin.protocol.services import ALL, InTurn
+from spojoin.protocol.services import ALL, Rotation
 from spojoin.protocol.topology import Topic
 from spojoin.search_plan import SearchPlan
 from spojoin.wire.records import Barrier, DirectionRanks, Frame, Matches, Part, Partial, Record, StreamSlice
@@ -54,7 +54,7 @@ class LogicalAndMachine(Machine):
         self,
         query: Query,
         result_position: ResultPosition,
-        turn: InTurn = ALL,
+        turn: Rotation = ALL,
         partition: int = MUTABLE_PART,
         runner: TaskRunner = IN_TURN,
     ) -> None:

@@ -25,7 +25,7 @@ from spojoin.model import Direction, Op, Query, RolePredicate
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.frame_evaluation import sorted_column, sought_column
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
-from spojoin.protocol.services import ALL, InTurn
+from spojoin.protocol.services import ALL, Rotation
 from spojoin.protocol.topology import Topic
 from spojoin.wire.columns import concat_keys
 from spojoin.wire.records import NO_OWN, Barrier, DirectionRanks, Frame, Partial, Record, Run, SortedColumn, StreamSlice
@@ -43,7 +43,7 @@ class MutableMachine(Machine):
     turn: the frames that it evaluates, and the batches that it sorts; it stores the tuples of all
     """
 
-    def __init__(self, query: Query, predicate: int, result_position: ResultPosition, turn: InTurn = ALL) -> None:
+    def __init__(self, query: Query, predicate: int, result_position: ResultPosition, turn: Rotation = ALL) -> None:
         self._query = query
         self._predicate = predicate
         self._turn = turn
@@ -167,7 +167,7 @@ class StreamStore:
     def tuples(self) -> int:
         return len(next(iter(self._codes.values())))
 
-    def sealed_runs(self, piece: StreamSlice, turn: InTurn) -> Iterator[Run]:  # P9.5
+    def sealed_runs(self, piece: StreamSlice, turn: Rotation) -> Iterator[Run]:  # P9.5
         """The run of the batch that ends with this slice, if one does and `turn` has it.
 
         If the log was trimmed, batches that began before it were made long ago, or have expired. An empty run reports
@@ -298,7 +298,7 @@ class Joiner(Machine):
     """Evaluates some of the query's predicates in turn, each with its own partition of partials and its own runs."""
 
     def __init__(
-        self, query: Query, predicates: Iterable[int], result_position: ResultPosition, turn: InTurn = ALL
+        self, query: Query, predicates: Iterable[int], result_position: ResultPosition, turn: Rotation = ALL
     ) -> None:
         self._machines = [MutableMachine(query, predicate, result_position, turn) for predicate in predicates]
 

@@ -10,7 +10,7 @@ import pytest
 
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.machine import START, ResultPosition
-from spojoin.protocol.services import InTurn, share_of_joiner
+from spojoin.protocol.services import Rotation, share_of_joiner
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.mutable.__main__ import wire
@@ -95,7 +95,7 @@ def test_joiners_together_emit_what_one_machine_per_predicate_emits(frames, join
 
 def test_rows_of_joiners_divide_frames_and_batches(frames):
     for row in range(2):
-        machine = MutableMachine(QUERY, 0, START, InTurn(row, 2))
+        machine = MutableMachine(QUERY, 0, START, Rotation(row, 2))
         records = [action.record for frame in frames for action in machine.on_record(Topic.FRAMES, 0, 0, frame)]
         partials = [record.frame_id for record in records if isinstance(record, Partial)]
         runs = [record.batch_id for record in records if isinstance(record, Run) and not record.is_empty]
