@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from spojoin.protocol.packing import APART, TOGETHER
 
 #: Packings that a soak moves between.
 PACKINGS = (TOGETHER, APART, "router+sink mutable+pojoin")
+#: Columns of workers, and logical ANDs where they have processes of their own, that a soak moves between.
+COLUMNS, LOGICAL_ANDS = (1, 2), (1, 2)
 #: Share of acts that don't wait until all is well after the one before.
 HASTY = 0.3
 
@@ -35,7 +37,7 @@ _ABOUT = {
     Act.BROKER: "broker killed and started",
     Act.REDIS: "Redis killed and started, empty",
     Act.RESCALE: "other number of workers",
-    Act.MOVE: "move to another packing",
+    Act.MOVE: "move to another packing and grid",
     Act.STANDBYS: "standbys on or off",
 }
 #: How often each act is drawn, relative to the others.
@@ -44,13 +46,17 @@ WEIGHTS = {Act.KILL: 6, Act.STOP: 4, Act.BROKER: 1, Act.REDIS: 1, Act.RESCALE: 2
 
 @dataclass(frozen=True, slots=True)
 class SoakSetup:
-    """A way to serve the query: the packing, and whether each process has a second instance."""
+    """A way to serve the query: the packing, whether each process has a second instance, and what divides the work."""
 
     packing: str = TOGETHER
     standbys: bool = True
+    columns: int = 1
+    logical_ands: int = 1
 
     def __str__(self) -> str:
-        return f"{self.packing}{' with standbys' if self.standbys else ''}"
+        found = f"{self.packing}{' with standbys' if self.standbys else ''}, workers in {self.columns} column"
+        found += "s" * (self.columns > 1)
+        return found + (f", {self.logical_ands} logical ANDs" if self.logical_ands > 1 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +102,11 @@ def acts(seed: int, kinds: Sequence[Act], workers_max: int, every_s: float) -> I
         after_s, is_hasty, draw = every_s * rng.uniform(0.5, 1.5), rng.random() < HASTY, rng.random()
         lasts_s, other, step = rng.uniform(0.5, 12.0), rng.choice([0, 1]), rng.randrange(max(workers_max - 1, 1))
         if act is Act.MOVE:
-            setup = SoakSetup([each for each in PACKINGS if each != setup.packing][other], setup.standbys)
+            packing = [each for each in PACKINGS if each != setup.packing][other]
+            logical_ands = 1 if packing == TOGETHER else rng.choice(LOGICAL_ANDS)
+            setup = SoakSetup(packing, setup.standbys, rng.choice(COLUMNS), logical_ands)
         elif act is Act.STANDBYS:
-            setup = SoakSetup(setup.packing, not setup.standbys)
+            setup = replace(setup, standbys=not setup.standbys)
         elif act is Act.RESCALE:
             workers = ([each for each in range(1, workers_max + 1) if each != workers] or [1])[step]
         yield PlannedAct(act, after_s, is_hasty, draw, round(lasts_s, 1), setup, workers)

@@ -102,6 +102,8 @@ class SoakStage:
         settings = {
             "workers": "1",
             "workers_max": str(self.served.workers_max),
+            "columns": str(min(setup.columns, self.served.workers_max)),
+            "logical_ands": str(setup.logical_ands),
             "results_bytes_max": str(RESULTS_BYTES),
             "frame_tuples": "256",
             "batch_tuples": "500",

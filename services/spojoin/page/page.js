@@ -161,7 +161,8 @@ function showFlow(state) {
     write(group, "rate", role.state === "off" ? "" : isKnown(role.tuples_per_s) ? perSecond(role.tuples_per_s, "tuples") : perSecond(role.records_per_s, "records"));
     write(group, "lag", isKnown(role.lag) ? `lag ${role.lag < 1e4 ? whole(role.lag) : short(role.lag)}` : "");
     const running = { off: "not needed", unknown: "" }[role.state];
-    write(group, "instances", isKnown(running) ? running : `${role.instances} of ${role.expected} up`);
+    const grid = role.grid ? `, ${role.grid.rows} × ${role.grid.columns}` : "";
+    write(group, "instances", isKnown(running) ? running : `${role.instances} of ${role.expected} up${grid}`);
     write(group, "usage", usage(role));
   }
   for (const [name, topic] of Object.entries(state.topics)) {

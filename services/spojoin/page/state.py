@@ -204,7 +204,14 @@ def _role(role: Role, known: Known) -> Json:
         "lag": max((each.status.lag for each in live), default=None),
         "cpu_share": _sum(each.cpu_share for each in live),
         "rss_bytes": sum(each.status.rss_bytes for each in live) or None,
+        "grid": _grid(known) if role is Role.POJOIN else None,
     }
+
+
+def _grid(known: Known) -> Json | None:
+    """The rows and columns of several workers; None for one, or if they aren't known."""
+    grid = None if known.sighting is None else known.sighting.expected.grid
+    return None if grid is None or grid.workers < 2 else {"rows": grid.rows, "columns": grid.columns}
 
 
 def _live(known: Known, role: Role) -> list[Instance]:

@@ -44,10 +44,15 @@ class Grid:
         return worker < self.workers and worker // self.columns == frame_id % self.rows
 
 
-def grid_of(frame: Frame) -> Grid:  # P19.1
-    """The grid that answers a frame: as many whole rows of its columns as its workers fill.
+def grid_of(frame: Frame) -> Grid:
+    """The grid that answers a frame."""
+    return grid_with(frame.workers, frame.columns)
+
+
+def grid_with(workers: int, columns: int) -> Grid:  # P19.1
+    """As many whole rows of `columns` as the workers fill.
 
     Without columns, as in older logs and other layouts, or with fewer workers than columns, all workers are one row.
     """
-    columns = min(frame.columns or frame.workers, frame.workers)
-    return Grid(frame.workers // columns if columns else 0, columns)
+    columns = min(columns or workers, workers)
+    return Grid(workers // columns if columns else 0, columns)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from spojoin.ports.interfaces import Fields
+from spojoin.protocol.grid import Grid, grid_with
 from spojoin.protocol.packing import TOGETHER, roles_of
 from spojoin.protocol.services import NEEDED, in_order, names, role_of, service_of
 from spojoin.protocol.topology import ROLES, Role
@@ -26,12 +27,14 @@ class ServiceReport(NamedTuple):
     """What a service reported about all services. wall_ms: when, ms since 1970.
 
     inside: how many of the first workers share a process with other roles
+    columns: of the workers' grid; 0: all workers are one row
     """
 
     wall_ms: int
     needs: tuple[str, ...]
     workers: int
     inside: int = 0
+    columns: int = 0
 
     def fields(self) -> Fields:
         """The fields for the store."""
@@ -40,6 +43,7 @@ class ServiceReport(NamedTuple):
             "needs": " ".join(self.needs),
             "workers": self.workers,
             "inside": self.inside,
+            "columns": self.columns,
         }
 
 
@@ -48,11 +52,13 @@ class ExpectedServices(NamedTuple):
 
     needed: the services that results wait for
     inside: how many of the first workers share a process with other roles
+    grid: of the workers; None before a service knows it
     """
 
     seen_ms: Mapping[str, int | None]
     needed: frozenset[str]
     inside: int = 0
+    grid: Grid | None = None
 
 
 NOBODY = ExpectedServices({}, frozenset())
@@ -62,8 +68,8 @@ def report_of(fields: Mapping[str, str]) -> ServiceReport | None:
     """The report in the store's fields; None if they aren't a report."""
     if not {"wall_ms", "needs", "workers"} <= fields.keys():
         return None
-    needs, inside = tuple(fields["needs"].split()), int(fields.get("inside", 0))
-    return ServiceReport(int(fields["wall_ms"]), needs, int(fields["workers"]), inside)
+    needs, inside, columns = tuple(fields["needs"].split()), int(fields.get("inside", 0)), int(fields.get("columns", 0))
+    return ServiceReport(int(fields["wall_ms"]), needs, int(fields["workers"]), inside, columns)
 
 
 def expected_of(reports: Mapping[str, ServiceReport], wall_ms: int) -> ExpectedServices:
@@ -80,7 +86,7 @@ def expected_of(reports: Mapping[str, ServiceReport], wall_ms: int) -> ExpectedS
     seen = {
         service: reports[service].wall_ms if service in reports else None for service in in_order(needed | optional)
     }
-    return ExpectedServices(seen, needed, first.inside)
+    return ExpectedServices(seen, needed, first.inside, grid_with(first.workers, first.columns))
 
 
 def _with_joiners(needs: tuple[str, ...], reports: Mapping[str, ServiceReport]) -> list[str]:

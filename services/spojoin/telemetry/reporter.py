@@ -75,7 +75,7 @@ class Reporter:
         self._query: Query | None = None
         self._held = HeldSince()
         self._needs: tuple[str, ...] = ()
-        self._workers = self._inside = 0
+        self._workers = self._inside = self._columns = 0
         self._instances, self._knows_workers = 1, False
         self._needed: dict[str, int] = {}
         self._trail = FrameTrail()
@@ -131,7 +131,7 @@ class Reporter:
         if isinstance(record, Frame):
             self._metrics.head_frame.set(record.frame_id + 1)
             self._show_grid(record)
-            self._workers, self._knows_workers = record.workers, True
+            self._workers, self._columns, self._knows_workers = record.workers, record.columns, True
             if self._windows is not None:
                 self._windows.saw(record)
         elif isinstance(record, HotKeys):
@@ -265,7 +265,7 @@ class Reporter:
         }
 
     def _report(self) -> Fields:
-        report = ServiceReport(self._clock.wall_ms(), self._needs, self._workers, self._inside)
+        report = ServiceReport(self._clock.wall_ms(), self._needs, self._workers, self._inside, self._columns)
         return report.fields() if self._needs else {}
 
     def _totals(self, result_position: ResultPosition) -> Fields:

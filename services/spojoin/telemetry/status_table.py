@@ -12,6 +12,7 @@ from rich.text import Text
 
 from spojoin.ports.interfaces import Store
 from spojoin.ports.shared_state import STATUS_TTL_S
+from spojoin.protocol.grid import Grid
 from spojoin.protocol.services import in_order
 from spojoin.telemetry.durations import bar, duration, milliseconds, open_text, precise_milliseconds, unanswered_text
 from spojoin.telemetry.expected_services import ExpectedServices
@@ -66,6 +67,8 @@ def _parts(status: QueryStatus, wall_ms: int) -> Iterator[RenderableType]:
     yield Text(status.query, style="bold")
     yield Text(f"  {_totals(status.totals)}")
     yield Text(f"  {_latency(status.services)}")
+    if (grid := status.expected.grid) is not None and grid.workers > 1:
+        yield Text(f"  {_grid_text(grid)}")
     if refusal := refusal_of(status.services):
         yield Text(f"  not accepted: {refusal}", style="yellow")
     if (held := holder_of(status.services)) is not None:
@@ -90,6 +93,14 @@ def _parts(status: QueryStatus, wall_ms: int) -> Iterator[RenderableType]:
 def _totals(totals: Mapping[str, int]) -> str:
     said = (("rows", "rows in"), ("answered", "answered"), ("matches", "matches"), ("refused", "refused"))
     return ", ".join(f"{totals[name]:,} {text}" if name in totals else f"- {text}" for name, text in said)
+
+
+def _grid_text(grid: Grid) -> str:
+    if grid.columns == 1:
+        return f"{grid.workers} workers share the frames"
+    if grid.rows == 1:
+        return f"{grid.workers} workers share the window"
+    return f"{grid.workers} workers: {grid.rows} rows share the frames, {grid.columns} columns the window"
 
 
 def _latency(services: list[ServiceStatus]) -> str:

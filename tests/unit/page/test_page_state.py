@@ -288,6 +288,17 @@ def test_the_worker_count_in_the_log_sets_the_expected_workers():
     assert look(world, workers=3)["roles"]["pojoin"]["expected"] == 3
 
 
+@pytest.mark.parametrize(("workers", "columns", "grid"), [(1, 1, None), (4, 2, {"rows": 2, "columns": 2})])
+def test_the_card_of_the_workers_has_their_grid(workers, columns, grid):
+    world = World()
+    world.gone.update(name for edge in TOPOLOGY for name in world.subject.expected(edge.role))
+    report = ServiceReport(world.clock.wall_ms(), ("router", "sink"), workers, columns=columns)
+    world.put("expected", "router", **report.fields())
+    roles = look(world)["roles"]
+    assert roles["pojoin"]["grid"] == grid
+    assert roles["sink"]["grid"] is None
+
+
 @pytest.mark.parametrize(("workers", "beside"), [(1, []), (2, ["pojoin-1"])])
 def test_the_services_that_run_say_which_roles_share_a_process_whatever_the_settings_say(workers, beside):
     world = World()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spojoin.protocol.grid import Grid
 from spojoin.protocol.services import in_order, role_of, without_workers
 from spojoin.query.load import parse_query
 from spojoin.telemetry.expected_services import (
@@ -42,6 +43,15 @@ def test_one_report_names_all_expected_services():
     assert found.seen_ms["sink"] == 7
     assert found.seen_ms["pojoin-1"] is None
     assert found.needed == set(found.seen_ms)
+
+
+def test_the_grid_is_that_of_the_log():
+    def grid(workers, columns):
+        return expected_of({"sink": ServiceReport(0, NEEDS, workers, columns=columns)}, 0).grid
+
+    assert grid(4, 2) == Grid(2, 2)
+    assert grid(5, 2) == Grid(2, 2)
+    assert grid(3, 0) == Grid(1, 3)
 
 
 def test_workers_and_joiners_no_longer_needed_are_not_expected():

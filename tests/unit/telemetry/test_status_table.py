@@ -30,7 +30,7 @@ class Services:
         self.query = query
         self.gone: set[str] = set()
         self.fields: dict[str, dict[str, object]] = {}
-        self.workers = 2
+        self.workers, self.columns = 2, 1
         monkeypatch.setattr(table.time, "time_ns", lambda: 1_000_000 * self.clock.wall_ms())
 
     def pass_seconds(self, count: int = 1) -> None:
@@ -44,7 +44,8 @@ class Services:
         status = {"role": name.rstrip("-0123456789"), "state": "ready", "wall_ms": wall_ms, "started_ms": 0}
         status |= self.fields.get(name, {})
         self.store.put({key(self.query, "status", name): status}, STATUS_TTL_S)
-        self.store.put({key(self.query, "expected", name): ServiceReport(wall_ms, NEEDS, self.workers).fields()})
+        report = ServiceReport(wall_ms, NEEDS, self.workers, columns=self.columns)
+        self.store.put({key(self.query, "expected", name): report.fields()})
 
     def put(self, *parts: str, **fields: object) -> None:
         self.store.put({key(self.query, *parts): fields})
@@ -95,6 +96,26 @@ def test_a_released_worker_is_not_missed(services):
     services.workers = 1
     services.pass_seconds(60)
     assert "pojoin-1" not in services.shown()
+
+
+@pytest.mark.parametrize(
+    ("workers", "columns", "sentence"),
+    [
+        (2, 1, "2 workers share the frames"),
+        (2, 2, "2 workers share the window"),
+        (5, 2, "4 workers: 2 rows share the frames, 2 columns the window"),
+    ],
+)
+def test_the_grid_of_several_workers_is_shown(services, workers, columns, sentence):
+    services.workers, services.columns = workers, columns
+    services.pass_seconds()
+    assert f"  {sentence}\n" in services.shown()
+
+
+def test_one_worker_is_no_grid(services):
+    services.workers = 1
+    services.pass_seconds()
+    assert "share" not in services.shown().replace("share  ", "")
 
 
 def test_a_lost_predictor_delays_nothing(services):
