@@ -75,9 +75,9 @@ def soak(asked: SoakOptions) -> None:
     """Break and change everything at random for a long time, and recompute every result as it comes.
 
     Starts Kafka, Redis and the services on this machine. Under load it kills and stops services, restarts Kafka and
-    Redis, changes the number of workers, moves between packings and switches standbys on and off. The seed chooses all
-    this. The exit status is 1 if a result is missing, doubled, out of order or wrong, if services are stuck, if memory
-    grows after the first tenth, or if a topic exceeds its share of the disk.
+    Redis, changes the number of workers, moves between packings and grids, and switches standbys on and off. The seed
+    chooses all this. The exit status is 1 if a result is missing, doubled, out of order or wrong, if services are
+    stuck, if memory grows after the first tenth, or if a topic exceeds its share of the disk.
 
     Examples:
 
