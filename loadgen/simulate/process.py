@@ -24,6 +24,7 @@ from spojoin.protocol.packing import (
     records_read,
     with_standbys,
 )
+from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic, presence_partition
 from spojoin.roles.logical_and.machine import LogicalAndMachine
@@ -33,6 +34,7 @@ from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
+from spojoin.wire.records import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,12 @@ class MachineMakers:
     permutation: Callable[[Query, ResultPosition], Machine]
     pojoin: Callable[[Query, int, ResultPosition], Machine]
     logical_and: Callable[[Query, ResultPosition], Machine]
-    sink: Callable[[Query, ResultPosition], Machine]
+    sink: Callable[[Query, ResultPosition, ResultPartition], Machine]
+
+
+def make_sink(query: Query, result_position: ResultPosition, share: ResultPartition = WHOLE) -> Machine:
+    """A sink of the first generation."""
+    return SinkMachine(query, result_position, share=share)
 
 
 WIRING = MachineMakers(
@@ -53,13 +60,13 @@ WIRING = MachineMakers(
     permutation=PermutationMachine,
     pojoin=PoJoinWorker,
     logical_and=LogicalAndMachine,
-    sink=SinkMachine,
+    sink=make_sink,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """The position of a process: a role, and its number within the role (predicate, worker).
+    """The position of a process: a role, and its number within the role (predicate, worker, sink).
 
     instance: which of its instances, if there are several
     group: the roles that share the process, this role first; empty if the role is alone. For a group, the number is
@@ -76,6 +83,11 @@ class Post:
         """All roles of the process."""
         return self.group or (self.role,)
 
+    @property
+    def sink(self) -> int:
+        """The number of its sink."""
+        return self.number if self.role is Role.SINK and not self.group else 0
+
     def __str__(self) -> str:
         name = group_name(self.group) if self.group else f"{self.role}-{self.number}"
         return f"{name}.{self.instance}" if self.instance else name
@@ -90,7 +102,8 @@ class Process:
     """Reads its role's inputs, each from its earliest retained record; each step does one thing.
 
     `goals` are the ends of the inputs at the start: when all are reached, the machine has caught up. `take_over` opens
-    its writers and returns the result position, or None if it has to wait. `stands_until` is the step at which a
+    its writers and returns the result position, or None if it has to wait. `results_out` is what its partition of the
+    results lacked when its writer was opened. `stands_until` is the step at which a
     process that stands still continues.
     """
 
@@ -119,6 +132,7 @@ class Process:
         self.is_caught_up = False
         self.outbox = AppendsUnderWay()
         self.result_position: ResultPosition = START
+        self.results_out: ResultPosition = START
         self._trims_seen = log.trims
         self.stalled: dict[Topic, int] = {}
         self.stands_until = 0
@@ -201,10 +215,16 @@ class Process:
                 return False
             self.hear(found)
         elif isinstance(action, Emit):
-            self.outbox.put((action.topic, action.partition), action.record)
+            if not self._is_out(action):
+                self.outbox.put((action.topic, action.partition), action.record)
         else:
             raise AssertionError(f"{self.name} yields {action!r}, which isn't an action")
         return True
+
+    def _is_out(self, action: Emit) -> bool:
+        """Whether a result was in its partition before the writer was opened."""
+        record = action.record
+        return isinstance(record, Result) and (record.frame_id, record.begin) < self.results_out
 
     def catch_up(self) -> bool:
         """Notify the machine, once, that it has read everything from before its start; returns whether it did."""
@@ -265,11 +285,12 @@ def _draw(rng: Random) -> DrawnPacking:
     return DrawnPacking(parse_packing(" ".join("+".join(group) for group in groups)), rng.choice(odds.WORKERS_INSIDE))
 
 
-def posts_of(drawn: DrawnPacking, predicates: int, workers: int) -> list[Post]:
+def posts_of(drawn: DrawnPacking, predicates: int, workers: int, sinks: int = 1) -> list[Post]:
     """The processes of a packing; `workers` of them are PO-Join workers, unless more are inside."""
     posts = [Post(group[0], drawn.inside, group) for group in drawn.packing.shared]
     alone = [role for role in PACKABLE if not drawn.packing.is_shared(role)]
-    posts += [Post(role) for role in (Role.ROUTER, Role.PERMUTATION, Role.LOGICAL_AND, Role.SINK) if role in alone]
+    posts += [Post(role) for role in (Role.ROUTER, Role.PERMUTATION, Role.LOGICAL_AND) if role in alone]
+    posts += [Post(Role.SINK, number) for number in range(sinks) if Role.SINK in alone]
     if Role.MUTABLE in alone:
         posts += [Post(Role.MUTABLE, number) for number in range(predicates)]
     return posts + [Post(Role.POJOIN, number) for number in range(drawn.inside, workers)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from random import Random
@@ -19,6 +19,7 @@ from loadgen.simulate.oracle import OracleJoin, SourceRow, Value, evaluate, is_r
 from loadgen.simulate.process import ALL_APART, ALONE, DrawnPacking, draw_instances, draw_packings
 from spojoin.arrays import I64
 from spojoin.model import Computed, Domain, KeyColumn, Order, Query
+from spojoin.protocol.topology import Role
 from spojoin.roles.router.config import RouterConfig
 from spojoin.wire.records import DeadLetter, Rows
 
@@ -58,6 +59,7 @@ class Scenario:
     reader: the product's reader of rows; None if the simulator makes codes from values itself
     packing: which roles share a process at first; repacks: later packings with their first steps
     columns: of the workers' grid, by the routers in turn; 0: all workers are one row
+    sinks: each has its own partition of the results
     instances: of each process, if there are several; patience_ms: how long the speaker may be silent bridges_lulls:
     whether the storm continues after a lull in which processes are down or stalled. In some older kept scenarios it
     ends there, and most rows are answered in the quiet after it.
@@ -78,6 +80,7 @@ class Scenario:
     broker: BrokerFaults = NO_BROKER_FAULTS
     bridges_lulls: bool = True
     columns: tuple[int, ...] = (0,)
+    sinks: int = 1
 
     @property
     def has_text_keys(self) -> bool:
@@ -115,12 +118,19 @@ def with_packings(scenario: Scenario) -> Scenario:
         patience_ms=patience_ms,
         broker=draw_broker_faults(scenario.seed),
         columns=_draw_columns(scenario.seed),
+        sinks=draw_sinks(scenario.seed, (packing, *(later for _, later in repacks))),
     )
 
 
 def _draw_columns(seed: int) -> tuple[int, ...]:
     rng = Random(f"columns {seed}")
     return tuple(rng.choice(odds.COLUMNS) for _ in range(rng.choice(odds.COLUMNS_DRAWN)))
+
+
+def draw_sinks(seed: int | str, packings: Iterable[DrawnPacking]) -> int:
+    """The number of sinks, by a separate generator; one if it ever shares a process."""
+    drawn = Random(f"sinks {seed}").choice(odds.SINKS)
+    return 1 if any(each.packing.is_shared(Role.SINK) for each in packings) else drawn
 
 
 def draw_with_query(seed: int, elaborate: Elaborate | None = None) -> tuple[Scenario, DrawnQuery]:

@@ -25,6 +25,7 @@ from spojoin.errors import Fenced
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.packed_machine import EVALUATING, Fellow, pack_of
 from spojoin.protocol.packing import DERIVED, edge_of
+from spojoin.protocol.result_partitions import ResultPartition
 from spojoin.protocol.standby import ECHOES, Seat, standby_of
 from spojoin.protocol.topology import Role, Topic, partitions, presence_partition
 from spojoin.wire.codec import decode, encode
@@ -71,7 +72,7 @@ class World:
         self.rng = QuickRandom(f"world {scenario.seed}")
         self.log = SimulatedLog(self._landed)
         self.frames = FramesFollower()
-        self.results = ResultsFollower()
+        self.results = ResultsFollower(scenario.sinks)
         self.dead: list[DeadLetter] = []
         self.dead_lost: list[DeadLetter] = []
         self.faults: list[str] = []
@@ -164,13 +165,13 @@ class World:
 
     def _create_topics(self) -> None:
         query = self.scenario.query
-        sizes = {"predicates": len(query.predicates), "streams": len(query.streams)}
+        sizes = {"predicates": len(query.predicates), "streams": len(query.streams), "sinks": self.scenario.sinks}
         for topic in Topic:
             self.log.create(topic, partitions(topic, workers_max=self.scenario.config.workers_max, **sizes))
         self.log.create(Topic.DEAD, len(query.inputs))
 
     def _posts(self) -> list[Post]:
-        posts = posts_of(self._packing, len(self.scenario.query.predicates), self._replicas)
+        posts = posts_of(self._packing, len(self.scenario.query.predicates), self._replicas, self.scenario.sinks)
         return [replace(post, instance=instance) for post in posts for instance in self.scenario.instances]
 
     def _start(self, post: Post) -> Process:
@@ -191,7 +192,9 @@ class World:
         return self._restart_position()
 
     def _open_writers(self, process: Process) -> None:
-        self._lose(self._writers.open(process.post.roles, process.outbox, self.log))
+        self._lose(self._writers.open(process.post.roles, process.outbox, self.log, process.post.sink))
+        if Role.SINK in process.post.roles:
+            process.results_out = self.results.owed[process.post.sink]
         self._ghosts = [ghost for ghost in self._ghosts if ghost]
 
     def _lose(self, lost: list[Record]) -> None:
@@ -234,11 +237,13 @@ class World:
         if post.role is Role.PERMUTATION:
             return wiring.permutation(query, result_position)
         return (
-            wiring.logical_and(query, result_position) if post.role is Role.LOGICAL_AND else self._sink(result_position)
+            wiring.logical_and(query, result_position)
+            if post.role is Role.LOGICAL_AND
+            else self._sink(result_position, ResultPartition(post.sink, self.scenario.sinks))
         )
 
-    def _sink(self, result_position: ResultPosition) -> Machine:
-        return self.wiring.sink(self.scenario.query, result_position)
+    def _sink(self, result_position: ResultPosition, share: ResultPartition) -> Machine:
+        return self.wiring.sink(self.scenario.query, result_position, share)
 
     def _restart_position(self) -> ResultPosition:
         return self.results.result_position
@@ -255,7 +260,7 @@ class World:
         if target[0] is Topic.FRAMES:
             self.frames.hear(record)
         elif target[0] is Topic.RESULTS:
-            self.results.hear(record)
+            self.results.hear(record, target[1])
             self._result_positions.append(self.results.result_position)
         elif target[0] is Topic.DEAD and isinstance(record, DeadLetter):
             self.dead.append(record)

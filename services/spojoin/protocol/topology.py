@@ -251,7 +251,7 @@ class Size(enum.StrEnum):
 
     Partials have one for each predicate; batches one for each stream, so that a slow stream's old batches don't keep a
     fast stream's; matches one for each member that reports (0 the mutable part, 1 + w worker w); presence a fixed
-    number, chosen by service. Other topics are logs with one partition.
+    number, chosen by service; results one for each sink. Other topics are logs with one partition.
     """
 
     ONE = "one"
@@ -259,6 +259,7 @@ class Size(enum.StrEnum):
     STREAMS = "streams"
     PARTS = "parts"
     SERVICES = "services"
+    SINKS = "sinks"
 
 
 _SIZES = {
@@ -266,6 +267,7 @@ _SIZES = {
     Topic.BATCHES: Size.STREAMS,
     Topic.MATCHES: Size.PARTS,
     Topic.PRESENCE: Size.SERVICES,
+    Topic.RESULTS: Size.SINKS,
 }
 
 #: The number of presence partitions: few services share one.
@@ -277,7 +279,7 @@ def size(topic: Topic) -> Size:
     return _SIZES.get(topic, Size.ONE)
 
 
-def partitions(topic: Topic, *, predicates: int, streams: int, workers_max: int) -> int:
+def partitions(topic: Topic, *, predicates: int, streams: int, workers_max: int, sinks: int = 1) -> int:
     """How many partitions an internal topic has."""
     counts = {
         Size.ONE: 1,
@@ -285,6 +287,7 @@ def partitions(topic: Topic, *, predicates: int, streams: int, workers_max: int)
         Size.STREAMS: streams,
         Size.PARTS: 1 + workers_max,
         Size.SERVICES: PRESENCE_PARTITIONS,
+        Size.SINKS: sinks,
     }
     return counts[size(topic)]
 
