@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from spojoin.protocol.machine import ResultPosition
 
 
-class ResultPartition(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ResultPartition:
     """Partition `number` of `count`, which one sink writes."""
 
     number: int
@@ -32,10 +33,6 @@ class ResultPartition(NamedTuple):
         """What the partition still lacks if results are out so far everywhere, and nothing else is known."""
         frame_id = result_position.frame_id + (self.number - result_position.frame_id) % self.count
         return ResultPosition(frame_id, result_position.position if frame_id == result_position.frame_id else 0)
-
-    def behind(self, frame_id: int, end: int, *, is_last: bool) -> ResultPosition:
-        """What the partition lacks after a frame's results up to `end`; is_last: whether they are the frame's last."""
-        return ResultPosition(frame_id + self.count, 0) if is_last else ResultPosition(frame_id, end)
 
 
 WHOLE = ResultPartition(0, 1)

@@ -31,12 +31,17 @@ def names(role: Role, count: int) -> tuple[str, ...]:
     return tuple(f"{role.value}-{number}" for number in range(count))
 
 
+def sink_names(count: int) -> tuple[str, ...]:
+    """The services of `count` sinks, by name; a single one has no number."""
+    return names(Role.SINK, count) if count > 1 else (Role.SINK.value,)
+
+
 def idle_roles(layout: LayoutChoice) -> tuple[Role, ...]:
     """The roles for which a layout has no work."""
     return () if layout.has_mutable_part else BATCH_ROLES
 
 
-def without_workers(query: Query, joiners: int | None = None, packing: str = APART) -> tuple[str, ...]:
+def without_workers(query: Query, joiners: int | None = None, packing: str = APART, sinks: int = 1) -> tuple[str, ...]:
     """The services that results need, in the order of the data flow, without PO-Join workers: the log has their number.
 
     Roles for which the query's layout has no work are left out. joiners: None for as many as predicates.
@@ -49,6 +54,8 @@ def without_workers(query: Query, joiners: int | None = None, packing: str = APA
             found.append(group_name(group))
         elif busy == [Role.MUTABLE]:
             found += names(Role.MUTABLE, joiner_count(len(query.predicates), joiners))
+        elif busy == [Role.SINK]:
+            found += sink_names(sinks)
         elif busy and busy != [Role.POJOIN]:
             found.append(busy[0].value)
     return tuple(found)

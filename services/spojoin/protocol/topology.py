@@ -153,7 +153,7 @@ ROLES = (
         shared_writer=(Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS),
         own_hops=(Hop.ARRIVAL, Hop.FRAMING, Hop.WRITING),
         settings=(
-            *("workers", "columns", "adopt", "replace", "backfill", "transactions", "router_transactions"),
+            *("workers", "columns", "sinks", "adopt", "replace", "backfill", "transactions", "router_transactions"),
             *REGISTRY_SETTINGS,
             *("frame_tuples", "linger_ms", "batch_tuples", "batch_frames", "handover_frames", "credits_frames"),
         ),
@@ -212,7 +212,7 @@ ROLES = (
         transactional=Topic.RESULTS,
         shared_writer=(Topic.RESULTS,),
         own_hops=(Hop.EVALUATION, Hop.ASSEMBLY, Hop.SETTLING),
-        settings=("transactions", "results_format", *REGISTRY_SETTINGS),
+        settings=("sink", "sinks", "transactions", "results_format", *REGISTRY_SETTINGS),
     ),
     RoleEntry(
         Edge(Role.CONTROLLER, (Topic.CONTROL, Topic.GENERATIONS), (Topic.CONTROL,), (Topic.CONTROL,)),
@@ -220,9 +220,17 @@ ROLES = (
         has_machine=False,
         asks_kubernetes=True,
         settings=(
-            *("joiners", "workers", "columns", "replace", "statefulset", "namespace", "autoscale", "scale_once"),
-            *("scale_min", "scale_max", "scale_cpu_high", "scale_cpu_low", "scale_lag_high", "scale_up_after_s"),
-            *("scale_down_after_s", "scale_wait_s_max"),
+            *("joiners", "workers", "columns", "sinks", "replace", "statefulset", "namespace", "autoscale"),
+            *(
+                "scale_once",
+                "scale_min",
+                "scale_max",
+                "scale_cpu_high",
+                "scale_cpu_low",
+                "scale_lag_high",
+                "scale_up_after_s",
+            ),
+            *("scale_up_after_s", "scale_down_after_s", "scale_wait_s_max"),
         ),
     ),
 )

@@ -27,6 +27,7 @@ class Topics:
     streams: how many the query has; None if each has its own input
     fed: the inputs that producers write; the others are results of queries
     table: the compacted topic of a query's table, the last of the inputs; None if it has none
+    sinks: how many partitions the results have
     """
 
     query: str
@@ -37,10 +38,16 @@ class Topics:
     streams: int | None = None
     fed: tuple[str, ...] = ()
     table: str | None = None
+    sinks: int = 1
 
     @classmethod
     def for_query(
-        cls, query: Query, workers_max: int, input_topics: Mapping[str, str], generation: int = FIRST_GENERATION
+        cls,
+        query: Query,
+        workers_max: int,
+        input_topics: Mapping[str, str],
+        generation: int = FIRST_GENERATION,
+        sinks: int = 1,
     ) -> Topics:
         """The topics of a generation of `query`; `input_topics` overrides names by stream."""
         read = [stream for stream in query.inputs if stream.table is None or stream.table.topic is not None]
@@ -48,7 +55,8 @@ class Topics:
         is_fed = [stream.query is None and stream.table is None for stream in read]
         fed = tuple(topic for topic, fits in zip(inputs, is_fed, strict=True) if fits)
         table = inputs[-1] if read[-1].table is not None else None
-        return cls(query.name, inputs, len(query.predicates), workers_max, generation, len(query.streams), fed, table)
+        predicates, streams = len(query.predicates), len(query.streams)
+        return cls(query.name, inputs, predicates, workers_max, generation, streams, fed, table, sinks)
 
     @property
     def flowing(self) -> tuple[str, ...]:
@@ -62,7 +70,9 @@ class Topics:
     def inputs_of(self, topic: Topic) -> list[LogPartition]:
         """All partitions of an internal topic."""
         streams = len(self.inputs) if self.streams is None else self.streams
-        count = partitions(topic, predicates=self.predicates, streams=streams, workers_max=self.workers_max)
+        count = partitions(
+            topic, predicates=self.predicates, streams=streams, workers_max=self.workers_max, sinks=self.sinks
+        )
         return [LogPartition(self.name(topic), partition) for partition in range(count)]
 
     def dead_letters(self, number: int) -> LogPartition:
@@ -80,7 +90,7 @@ class Topics:
 
     def kept(self, among: Collection[Topic] = tuple(Topic)) -> dict[str, int]:
         """Partition counts of the topics for users: results, and each input's dead letters."""
-        found = {self.name(Topic.RESULTS): 1} if Topic.RESULTS in among else {}
+        found = {self.name(Topic.RESULTS): self.sinks} if Topic.RESULTS in among else {}
         streams = range(len(self.inputs)) if Topic.DEAD in among else ()
         return found | {self.dead_letters(stream).topic: 1 for stream in streams}
 

@@ -128,6 +128,7 @@ class SinkMachine(Machine):
             produced_ms=frame.produced_ms[:0] if frame.is_silent else frame.produced_ms,
             produced_runs=frame.produced_runs[:0] if frame.is_silent else frame.produced_runs,
             generation=self._generation,
+            sinks=self._share.count,
             matches=answers.matches if self._query.results.output in (Output.BITMAP, Output.ROWS) else 0,
             probes=answers.probes,
             traces=answers.traces,
@@ -182,6 +183,7 @@ class SinkMachine(Machine):
             produced_ms=frame.produced_ms[:0],
             produced_runs=frame.produced_runs[:0],
             generation=self._generation,
+            sinks=self._share.count,
             probes=answers.probes,
             traces=answers.traces,
             behind=self._left_by(frame) if frame.frame_id == self._next_frame - self._share.count else None,
@@ -197,7 +199,9 @@ class SinkMachine(Machine):
         self._result_position = max(self._result_position, result_position)
         while self._frames and self._frames[0].frame_id < result_position.frame_id:
             self._finish_frame(self._frames[0])
-        self._next_frame, self._position = max((self._next_frame, self._position), self._share.next_owed(result_position))
+        self._next_frame, self._position = max(
+            (self._next_frame, self._position), self._share.next_owed(result_position)
+        )
 
     # -- state and counters
 
