@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from loadgen.simulate import probabilities as odds
 from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Barrier, DeadLetter, Frame, Record, Result
+from spojoin.wire.result_merge import ResultMerge
+from spojoin.wire.results import ResultProgress, ResultSequence
+
+#: The most sinks of a world.
+SINKS_MAX = max(odds.SINKS)
+#: A result's generation, its frame, the positions where it begins and ends, and whether the frame ends with it.
+Place = tuple[int, int, int, int, bool]
 
 
 class FramesFollower:
@@ -85,10 +93,31 @@ class ResultsFollower:
         self.owed[partition] = following if record.is_last else ResultPosition(record.frame_id, record.end)
 
 
+class OrderedReader:
+    """Reads all partitions of the results as the product's readers do; `places` holds what it gave, in order."""
+
+    def __init__(self) -> None:
+        self._sequences = [ResultSequence() for _ in range(SINKS_MAX)]
+        self._merge = ResultMerge[Place](SINKS_MAX, lambda _: True)
+        self.places: list[Place] = []
+
+    def hear(self, record: Record, partition: int) -> None:
+        """Take the next record of a partition."""
+        if not isinstance(record, Result):
+            raise AssertionError(f"results hold a {type(record).__name__}")
+        found = ResultProgress(record.frame_id, record.end, record.is_last, None, record.generation, sinks=record.sinks)
+        if self._sequences[partition].accepts(record.begin, found):
+            self._merge.take(
+                partition, found, (record.generation, record.frame_id, record.begin, record.end, record.is_last)
+            )
+        self.places += self._merge.in_order()
+
+
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
     """The output of a run, and the memory and records kept at rest.
 
+    places: the results in the order in which the product's readers give them
     dead_lost: dead letters that were pending when their process died.
     faults: the injected faults, in words.
     retained: records by topic; frames_retained, batch_tuples: of these, the frames and batches that count.
@@ -97,6 +126,7 @@ class RunOutcome:
 
     frames: FramesFollower
     results: ResultsFollower
+    places: list[Place]
     dead: list[DeadLetter]
     dead_lost: list[DeadLetter]
     faults: list[str]

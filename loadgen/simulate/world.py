@@ -18,7 +18,7 @@ import numpy as np
 from loadgen.simulate import probabilities as odds
 from loadgen.simulate.broker import AppendsUnderWay, OutOfReach, SimulatedLog, Target, Writers
 from loadgen.simulate.feed import InputsFeed, Source
-from loadgen.simulate.followers import FramesFollower, ResultsFollower, RunOutcome
+from loadgen.simulate.followers import FramesFollower, OrderedReader, ResultsFollower, RunOutcome
 from loadgen.simulate.process import MachineMakers, Post, Process, members_of, posts_of
 from loadgen.simulate.scenario import Scenario, for_router, parse
 from spojoin.errors import Fenced
@@ -73,6 +73,7 @@ class World:
         self.log = SimulatedLog(self._landed)
         self.frames = FramesFollower()
         self.results = ResultsFollower(scenario.sinks)
+        self.in_order = OrderedReader()
         self.dead: list[DeadLetter] = []
         self.dead_lost: list[DeadLetter] = []
         self.faults: list[str] = []
@@ -119,6 +120,7 @@ class World:
         return RunOutcome(
             self.frames,
             self.results,
+            self.in_order.places,
             self.dead,
             self.dead_lost,
             self.faults,
@@ -261,6 +263,7 @@ class World:
             self.frames.hear(record)
         elif target[0] is Topic.RESULTS:
             self.results.hear(record, target[1])
+            self.in_order.hear(record, target[1])
             self._result_positions.append(self.results.result_position)
         elif target[0] is Topic.DEAD and isinstance(record, DeadLetter):
             self.dead.append(record)
