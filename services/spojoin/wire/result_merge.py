@@ -27,11 +27,12 @@ class ResultMerge(Generic[T]):  # P20.6
         """is_read: asks the log whether everything that a partition holds now has been given."""
         self._waiting: list[deque[_Message[T]]] = [deque() for _ in range(partitions)]
         self._is_read = is_read
-        self._generation = self._frame = self._sinks = 0
+        self._generation = self._newest = self._frame = self._sinks = 0
 
     def take(self, partition: int, progress: ResultProgress, item: T) -> None:
         """Take the next message of a partition."""
         self._waiting[partition].append(_Message(progress, item))
+        self._newest = max(self._newest, progress.generation)
 
     def in_order(self) -> Iterator[T]:
         """The messages that follow now."""
@@ -44,9 +45,8 @@ class ResultMerge(Generic[T]):  # P20.6
         """Whether the next message of the order is here."""
         if self._is_here():
             return True
-        firsts = [waiting[0].progress for waiting in self._waiting if waiting]
-        if not self._sinks or any(first.generation > self._generation for first in firsts):
-            return self._go_to_first(firsts) and self._is_here()
+        if self._newest > self._generation:
+            return self._go_to_first() and self._is_here()
         if not self._waiting[self._frame % self._sinks]:
             return False
         self._frame = self._next_kept()
@@ -70,13 +70,14 @@ class ResultMerge(Generic[T]):  # P20.6
             if not own[frame % self._sinks] or own[frame % self._sinks][0].progress.frame_id == frame
         )
 
-    def _go_to_first(self, firsts: list[ResultProgress]) -> bool:
+    def _go_to_first(self) -> bool:
         """Go to the earliest message, once every partition has one or holds none; return whether that is so."""
+        firsts = [waiting[0].progress for waiting in self._waiting if waiting]
         if not firsts or not all(waiting or self._is_read(number) for number, waiting in enumerate(self._waiting)):
             return False
         first = min(firsts, key=_place)
         self._generation, self._frame, self._sinks = first.generation, first.frame_id, first.sinks
-        if all(each.generation == first.generation for each in firsts):  # a partition without a message has not begun
+        if first.generation == self._newest:  # a partition without a message has not begun
             missing = [number for number, waiting in enumerate(self._waiting[: self._sinks]) if not waiting]
             self._frame = min([first.frame_id, *missing])
         return True
