@@ -30,7 +30,9 @@ class ResultMerge(Generic[T]):  # P20.6
         self._generation = self._newest = self._frame = self._sinks = 0
 
     def take(self, partition: int, progress: ResultProgress, item: T) -> None:
-        """Take the next message of a partition."""
+        """Take the next message of a partition; an earlier generation's sink may still repeat its position (P9.8)."""
+        if progress.generation < self._generation:
+            return
         self._waiting[partition].append(_Message(progress, item))
         self._newest = max(self._newest, progress.generation)
 
