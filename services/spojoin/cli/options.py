@@ -249,4 +249,7 @@ class UpOptions:
         Backfill, typer.Option(help="With --replace: how far back the inputs are reread to fill the windows.")
     ] = Backfill.WINDOW
     joiners: Annotated[int | None, typer.Option(min=1, help="Mutable joiners; default one per predicate.")] = None
+    sinks: Annotated[
+        int, typer.Option(min=1, help="Sinks, each with its own partition of the results; several with --packing.")
+    ] = 1
     debug: Debug = False

@@ -72,7 +72,11 @@ def serve(options: UpOptions, console: Console) -> None:
     is_inside = parse_packing(options.packing).is_shared(Role.POJOIN)
     workers = options.workers or query.layout.workers or (WORKERS_INSIDE if is_inside else WORKERS)
     settings = load_settings(
-        query_file=options.query, workers=workers, packing=options.packing, **_message_settings(options)
+        query_file=options.query,
+        workers=workers,
+        packing=options.packing,
+        sinks=options.sinks,
+        **_message_settings(options),
     )  # raises what services would refuse
     _check_named_servers(options, settings)
     with _until_interrupted(console), ExitStack() as stack:
@@ -126,6 +130,7 @@ def _serve_plan(query: Query, workers: int, options: UpOptions, settings: Settin
         {
             **_message_settings(options),
             "replace": str(options.replace),
+            "sinks": str(options.sinks),
             "adopt": options.adopt,
             "backfill": options.backfill.value,
         },

@@ -22,6 +22,8 @@ from spojoin.runtime.settings import ENV_PREFIX
 _COMMAND_OF_SEVERAL = "spojoin.runtime"
 #: The instances of a service with a standby.
 INSTANCES = (FIRST_INSTANCE, "b")
+#: The setting with a service's number, by its role.
+_NUMBERED = {Role.MUTABLE: "joiner", Role.POJOIN: "worker", Role.SINK: "sink"}
 #: How many workers run in a process that PO-Join shares; further ones run in separate processes.
 WORKERS_INSIDE = 1
 
@@ -48,6 +50,11 @@ class Deployment:
     def replaces(self) -> bool:
         """Whether the query may replace another one, which has to end first."""
         return self.extra.get("replace", "").lower() == "true"
+
+    @property
+    def sinks(self) -> int:
+        """How many sinks are started, each with its own partition of the results."""
+        return int(self.extra.get("sinks", 1))
 
     @property
     def joiner_count(self) -> int:
@@ -77,7 +84,7 @@ def services_of(deployment: Deployment) -> list[Service]:
             deployment,
             role.value if number is None else f"{role.value}-{number}",
             f"spojoin.roles.{role.value.replace('-', '_')}",
-            {} if number is None else {"joiner" if role is Role.MUTABLE else "worker": str(number)},
+            {} if number is None else {_NUMBERED[role]: str(number)},
         )
         for role, number in _instances(deployment, packing)
     ]
@@ -112,6 +119,8 @@ def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role,
         Role.POJOIN: range(deployment.workers),
         Role.CONTROLLER: (),
     }
+    if deployment.sinks > 1:
+        numbers[Role.SINK] = range(deployment.sinks)
     if deployment.query.layout.has_mutable_part and packing == parse_packing(TOGETHER):
         numbers[Role.PREDICTOR] = ()  # only other layouts use its plans, and a single process should be cheap
     if not deployment.replaces:
