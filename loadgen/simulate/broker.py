@@ -174,7 +174,7 @@ class Writers:
 
     def __init__(self, faults: BrokerFaults) -> None:
         self._faults = faults
-        self._holders: dict[Role, AppendsUnderWay] = {}
+        self._holders: dict[tuple[Role, int], AppendsUnderWay] = {}
         #: The topics that get nothing while no transaction ends.
         self.held = frozenset().union(*(SHARING[role] for role in faults.transactional))
 
@@ -182,16 +182,18 @@ class Writers:
         """Whether a process of these roles can't open its writers while no transaction begins."""
         return not self._faults.transactional.isdisjoint(roles)
 
-    def open(self, roles: Iterable[Role], outbox: AppendsUnderWay, log: SimulatedLog) -> list[Record]:
+    def open(self, roles: Iterable[Role], outbox: AppendsUnderWay, log: SimulatedLog, sink: int = 0) -> list[Record]:
         """Open the writers of a process with these roles; returns the pending records that its predecessors lose.
 
-        Raises Fenced if the process had them, and others have had them since.
+        sink: its number, since each sink has its own writer. Raises Fenced if the process had them, and others have had
+        them since.
         """
         lost: list[Record] = []
         for role in exclusive(roles) if self._faults.settles else ():
             outbox.settle(SHARING[role], log)
-            before = self._holders.get(role)
+            writer = role, sink if role is Role.SINK else 0
+            before = self._holders.get(writer)
             if role in self._faults.transactional and before is not None and before is not outbox:
                 lost += before.abort(SHARING[role])
-            self._holders[role] = outbox
+            self._holders[writer] = outbox
         return lost

@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from spojoin.protocol.machine import START, ResultPosition
+from loadgen.simulate import probabilities as odds
+from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Barrier, DeadLetter, Frame, Record, Result
+from spojoin.wire.result_merge import ResultMerge
+from spojoin.wire.results import ResultProgress, ResultSequence
+
+#: The most sinks of a world.
+SINKS_MAX = max(odds.SINKS)
+#: A result's generation, its frame, the positions where it begins and ends, and whether the frame ends with it.
+Place = tuple[int, int, int, int, bool]
 
 
 class FramesFollower:
@@ -48,34 +56,68 @@ class FramesFollower:
 
 
 class ResultsFollower:
-    """Keeps the results that continue where the earlier ones ended, at `result_position`.
+    """Keeps the results that continue where the earlier ones of their partition ended; frame f is in f modulo `sinks`.
 
+    owed: by partition, what it lacks
     gaps: where results should have continued, and where the next ones began instead
     """
 
-    def __init__(self) -> None:
-        self.result_position: ResultPosition = START
-        self.rows: list[dict[str, Any]] = []
+    def __init__(self, sinks: int = 1) -> None:
+        self.sinks = sinks
+        self.owed = [ResultPosition(number, 0) for number in range(sinks)]
+        self._rows: dict[int, list[dict[str, Any]]] = {}
         self.repeated = 0
         self.gaps: list[tuple[ResultPosition, ResultPosition]] = []
 
-    def hear(self, record: Record) -> None:
-        """Take the next record of the results."""
+    @property
+    def result_position(self) -> ResultPosition:
+        """How far results are out in all partitions."""
+        return min(self.owed)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows, merged by frame."""
+        return [row for _, rows in sorted(self._rows.items()) for row in rows]
+
+    def hear(self, record: Record, partition: int = 0) -> None:
+        """Take the next record of a partition of the results."""
         if not isinstance(record, Result):
             raise AssertionError(f"results hold a {type(record).__name__}")
-        begins = ResultPosition(record.frame_id, record.begin)
-        if begins != self.result_position:
+        begins, owed = ResultPosition(record.frame_id, record.begin), self.owed[partition]
+        if begins != owed:
             self.repeated += 1
-            self.gaps += [(self.result_position, begins)] if begins > self.result_position else []
+            self.gaps += [(owed, begins)] if begins > owed else []
             return
-        self.rows += record.rows.to_pylist()
-        self.result_position = ResultPosition.behind(record.frame_id, record.end, is_last=record.is_last)
+        self._rows.setdefault(record.frame_id, []).extend(record.rows.to_pylist())
+        following = ResultPosition(record.frame_id + self.sinks, 0)
+        self.owed[partition] = following if record.is_last else ResultPosition(record.frame_id, record.end)
+
+
+class OrderedReader:
+    """Reads all partitions of the results as the product's readers do; `places` holds what it gave, in order."""
+
+    def __init__(self) -> None:
+        self._sequences = [ResultSequence() for _ in range(SINKS_MAX)]
+        self._merge = ResultMerge[Place](SINKS_MAX, lambda _: True)
+        self.places: list[Place] = []
+
+    def hear(self, record: Record, partition: int) -> None:
+        """Take the next record of a partition."""
+        if not isinstance(record, Result):
+            raise AssertionError(f"results hold a {type(record).__name__}")
+        found = ResultProgress(record.frame_id, record.end, record.is_last, None, record.generation, sinks=record.sinks)
+        if self._sequences[partition].accepts(record.begin, found):
+            self._merge.take(
+                partition, found, (record.generation, record.frame_id, record.begin, record.end, record.is_last)
+            )
+        self.places += self._merge.in_order()
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
     """The output of a run, and the memory and records kept at rest.
 
+    places: the results in the order in which the product's readers give them
     dead_lost: dead letters that were pending when their process died.
     faults: the injected faults, in words.
     retained: records by topic; frames_retained, batch_tuples: of these, the frames and batches that count.
@@ -84,6 +126,7 @@ class RunOutcome:
 
     frames: FramesFollower
     results: ResultsFollower
+    places: list[Place]
     dead: list[DeadLetter]
     dead_lost: list[DeadLetter]
     faults: list[str]

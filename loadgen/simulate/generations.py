@@ -19,13 +19,14 @@ from loadgen.simulate.broker import AppendsUnderWay, SimulatedLog, Target
 from loadgen.simulate.drawn_query import DrawnQuery, as_interval_join, redraw_query
 from loadgen.simulate.drawn_statement import asking, elaborate
 from loadgen.simulate.feed import Source
-from loadgen.simulate.followers import RunOutcome
+from loadgen.simulate.followers import ResultsFollower, RunOutcome
 from loadgen.simulate.generation_mutants import GENERATION_MUTANTS, REPLACED_ASKING_MUTANTS
 from loadgen.simulate.process import WIRING, Post, Process
 from loadgen.simulate.run import FAULTS_SHOWN, Failure, planted_in_run, shrunk
 from loadgen.simulate.scenario import (
     Elaborate,
     Scenario,
+    draw_sinks,
     draw_with_query,
     fits,
     for_router,
@@ -41,6 +42,7 @@ from spojoin.ports.interfaces import Bounds, Log, LogPartition, LogRecord
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning, Generations
 from spojoin.protocol.machine import START, InputMachine, Machine, ResultPosition
+from spojoin.protocol.result_partitions import ResultPartition
 from spojoin.protocol.topology import FIRST_GENERATION, SHARED, Role, Topic
 from spojoin.query.fingerprint import is_same_order
 from spojoin.roles.router.closing_router import ClosingRouter
@@ -79,7 +81,12 @@ def draw_replacement(seed: int, elaborate: Elaborate | None = None) -> Replaceme
     scenarios = replace(first, limits=limits), *later
     asked = Random(f"asked {seed}")
     requested_at = tuple(sorted(asked.choice(odds.REPLACED_AT_STEPS) for _ in later))
-    return Replacement(tuple(map(with_packings, scenarios)), backfills, requested_at)
+    packed = (with_packings(scenario) for scenario in scenarios)
+    changing = tuple(
+        replace(each, sinks=1 if each.sinks == 1 else draw_sinks(f"{seed} generation {number}", ()))
+        for number, each in enumerate(packed)
+    )
+    return Replacement(changing, backfills, requested_at)
 
 
 def _redrawn(rng: Random, first: Scenario, drawn: DrawnQuery, elaborate: Elaborate | None) -> Scenario:
@@ -268,6 +275,7 @@ class GenerationsWorld(World):
         fresh = Beginning(takeover.generation, takeover.generation)
         begun = beginning_after(fresh, takeover, before.scenario.query, scenario.query, streams)
         self._eras[takeover.generation] = Era(takeover.generation, scenario, SimulatedLog(self._landed), begun)
+        self._eras[takeover.generation].results = ResultsFollower(scenario.sinks)
         self._eras[takeover.generation].backfill = self._replacement.backfills[takeover.generation - 2]
         self._enter(takeover.generation)
         super()._create_topics()
@@ -326,13 +334,14 @@ class GenerationsWorld(World):
         scenario = self._replacement.scenarios[number - 1]
         self._seen[number] = seen_now(self._history(scenario), scenario.query)
 
-    def _sink(self, result_position: ResultPosition) -> Machine:
-        return SinkMachine(self.scenario.query, result_position, self._current)
+    def _sink(self, result_position: ResultPosition, share: ResultPartition) -> Machine:
+        return SinkMachine(self.scenario.query, result_position, self._current, share=share)
 
     def _is_wanted(self, post: Post) -> bool:
-        current = self._replacement.scenarios[self._current - 1]
-        joiners = len(current.query.predicates) * current.mutable_rows
-        is_there = bool(post.group) or post.role is not Role.MUTABLE or post.number < joiners
+        served = self._replacement.scenarios[self._current - 1]
+        joiners = len(served.query.predicates) * served.mutable_rows
+        counts = {Role.MUTABLE: joiners, Role.SINK: served.sinks}
+        is_there = bool(post.group) or post.number < counts.get(post.role, post.number + 1)
         return super()._is_wanted(post) and is_there
 
     # -- steps

@@ -168,7 +168,7 @@ def _takes_seat(events: Events, found: ResultPosition | None, *_: object) -> Non
 @_before(Writers, "open")
 def _opens(events: Events, writers: Writers, roles: Iterable[Role], outbox: AppendsUnderWay, *_: object) -> None:
     for role in exclusive(roles):
-        if writers._holders.get(role) is outbox:
+        if any(holder is outbox for (owner, _), holder in writers._holders.items() if owner is role):
             events["P15 seats", "seat taken again in one life"] += 1
             events["P15 seats", "own appends under way on taking it again"] += bool(outbox._targets(SHARING[role]))
 

@@ -26,7 +26,7 @@ from loadgen.papers.methods.machine import SIDES, MethodMachine
 from loadgen.simulate.feed import Source
 from loadgen.simulate.followers import RunOutcome
 from loadgen.simulate.oracle import SourceRow, nested_loop
-from loadgen.simulate.process import MachineMakers
+from loadgen.simulate.process import MachineMakers, make_sink
 from loadgen.simulate.run import FAULTS_SHOWN, Failure, shrunk
 from loadgen.simulate.scenario import Scenario, draw, parse
 from loadgen.simulate.verdict import Row, Wrong, expected_rows, judge_output, readable, rows_in, state_bound
@@ -155,7 +155,7 @@ BEHIND = 64
 WAITS = 0.2
 
 WIRING = MachineMakers(
-    router=RouterMachine, mutable=_idle, permutation=_idle, pojoin=_worker, logical_and=_idle, sink=SinkMachine
+    router=RouterMachine, mutable=_idle, permutation=_idle, pojoin=_worker, logical_and=_idle, sink=make_sink
 )
 
 

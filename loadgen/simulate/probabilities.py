@@ -216,6 +216,10 @@ WORKERS_INSIDE = (1, 1, 2)
 REPACKS = (0, 0, 0, 1, 2)
 REPACKED_AT_STEPS = (100, 500, 1_000, 2_000, 4_000)
 
+# --- sinks: drawn once a seed, by a separate generator ----------------------------------------------------------------
+
+SINKS = (1, 2, 2, 3)
+
 # --- standbys: drawn once a seed, by a separate generator -----------------------------------------------------------
 
 STANDBYS = 0.4

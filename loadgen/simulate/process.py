@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from random import Random
@@ -24,6 +24,7 @@ from spojoin.protocol.packing import (
     records_read,
     with_standbys,
 )
+from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 from spojoin.protocol.services import Rotation
 from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic, presence_partition
@@ -34,6 +35,7 @@ from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
 from spojoin.roles.sink.machine import SinkMachine
+from spojoin.wire.records import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,12 @@ class MachineMakers:
     permutation: Callable[[Query, ResultPosition], Machine]
     pojoin: Callable[[Query, int, ResultPosition], Machine]
     logical_and: Callable[[Query, ResultPosition, Rotation, int], Machine]
-    sink: Callable[[Query, ResultPosition], Machine]
+    sink: Callable[[Query, ResultPosition, ResultPartition], Machine]
+
+
+def make_sink(query: Query, result_position: ResultPosition, share: ResultPartition = WHOLE) -> Machine:
+    """A sink of the first generation."""
+    return SinkMachine(query, result_position, share=share)
 
 
 WIRING = MachineMakers(
@@ -54,13 +61,13 @@ WIRING = MachineMakers(
     permutation=PermutationMachine,
     pojoin=PoJoinWorker,
     logical_and=LogicalAndMachine,
-    sink=SinkMachine,
+    sink=make_sink,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """The position of a process: a role, and its number within the role (joiner, worker, logical AND).
+    """The position of a process: a role, and its number within the role (joiner, worker, logical AND, sink).
 
     instance: which of its instances, if there are several
     group: the roles that share the process, this role first; empty if the role is alone. For a group, the number is
@@ -77,6 +84,11 @@ class Post:
         """All roles of the process."""
         return self.group or (self.role,)
 
+    @property
+    def sink(self) -> int:
+        """The number of its sink."""
+        return self.number if self.role is Role.SINK and not self.group else 0
+
     def __str__(self) -> str:
         name = group_name(self.group) if self.group else f"{self.role}-{self.number}"
         return f"{name}.{self.instance}" if self.instance else name
@@ -91,7 +103,8 @@ class Process:
     """Reads its role's inputs, each from its earliest retained record; each step does one thing.
 
     `goals` are the ends of the inputs at the start: when all are reached, the machine has caught up. `take_over` opens
-    its writers and returns the result position, or None if it has to wait. `stands_until` is the step at which a
+    its writers and returns the result position, or None if it has to wait. `results_out` is what its partition of the
+    results lacked when its writer was opened. `stands_until` is the step at which a
     process that stands still continues.
     """
 
@@ -120,6 +133,7 @@ class Process:
         self.is_caught_up = False
         self.outbox = AppendsUnderWay()
         self.result_position: ResultPosition = START
+        self.results_out: ResultPosition = START
         self._trims_seen = log.trims
         self.stalled: dict[Topic, int] = {}
         self.stands_until = 0
@@ -202,10 +216,16 @@ class Process:
                 return False
             self.hear(found)
         elif isinstance(action, Emit):
-            self.outbox.put((action.topic, action.partition), action.record)
+            if not self._is_out(action):
+                self.outbox.put((action.topic, action.partition), action.record)
         else:
             raise AssertionError(f"{self.name} yields {action!r}, which isn't an action")
         return True
+
+    def _is_out(self, action: Emit) -> bool:
+        """Whether a result was in its partition before the writer was opened."""
+        record = action.record
+        return isinstance(record, Result) and (record.frame_id, record.begin) < self.results_out
 
     def catch_up(self) -> bool:
         """Notify the machine, once, that it has read everything from before its start; returns whether it did."""
@@ -266,14 +286,17 @@ def _draw(rng: Random) -> DrawnPacking:
     return DrawnPacking(parse_packing(" ".join("+".join(group) for group in groups)), rng.choice(odds.WORKERS_INSIDE))
 
 
-def posts_of(drawn: DrawnPacking, joiners: int, workers: int, logical_ands: int) -> list[Post]:
-    """The processes of a packing; `workers` of them are PO-Join workers, unless more are inside."""
+def posts_of(drawn: DrawnPacking, counts: Mapping[Role, int]) -> list[Post]:
+    """The processes of a packing; `counts` has how many of a role run apart, of PO-Join those inside included."""
     posts = [Post(group[0], drawn.inside, group) for group in drawn.packing.shared]
-    alone = [role for role in PACKABLE if not drawn.packing.is_shared(role)]
-    posts += [Post(role) for role in (Role.ROUTER, Role.PERMUTATION, Role.SINK) if role in alone]
-    counts = {Role.MUTABLE: joiners, Role.LOGICAL_AND: logical_ands}
-    posts += [Post(role, number) for role, count in counts.items() if role in alone for number in range(count)]
-    return posts + [Post(Role.POJOIN, number) for number in range(drawn.inside, workers)]
+    alone = (Role.ROUTER, Role.PERMUTATION, Role.LOGICAL_AND, Role.SINK, Role.MUTABLE)
+    posts += [
+        Post(role, number)
+        for role in alone
+        if not drawn.packing.is_shared(role)
+        for number in range(counts.get(role, 1))
+    ]
+    return posts + [Post(Role.POJOIN, number) for number in range(drawn.inside, counts[Role.POJOIN])]
 
 
 def members_of(group: Group, predicates: int, inside: int) -> list[Post]:

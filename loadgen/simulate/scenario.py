@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from random import Random
@@ -19,6 +19,7 @@ from loadgen.simulate.oracle import OracleJoin, SourceRow, Value, evaluate, is_r
 from loadgen.simulate.process import ALL_APART, ALONE, DrawnPacking, draw_instances, draw_packings
 from spojoin.arrays import I64
 from spojoin.model import Computed, Domain, KeyColumn, Order, Query
+from spojoin.protocol.topology import Role
 from spojoin.roles.router.config import RouterConfig
 from spojoin.wire.records import DeadLetter, Rows
 
@@ -59,6 +60,7 @@ class Scenario:
     packing: which roles share a process at first; repacks: later packings with their first steps
     columns: of the workers' grid, by the routers in turn; 0: all workers are one row
     mutable_rows: how many joiners each predicate has; logical_ands: how many there are; where they have own processes
+    sinks: each has its own partition of the results
     instances: of each process, if there are several; patience_ms: how long the speaker may be silent bridges_lulls:
     whether the storm continues after a lull in which processes are down or stalled. In some older kept scenarios it
     ends there, and most rows are answered in the quiet after it.
@@ -81,6 +83,7 @@ class Scenario:
     columns: tuple[int, ...] = (0,)
     mutable_rows: int = 1
     logical_ands: int = 1
+    sinks: int = 1
 
     @property
     def has_text_keys(self) -> bool:
@@ -121,12 +124,19 @@ def with_packings(scenario: Scenario) -> Scenario:
         columns=_draw_columns(scenario.seed),
         mutable_rows=rng.choice(odds.MUTABLE_ROWS),
         logical_ands=rng.choice(odds.LOGICAL_ANDS),
+        sinks=draw_sinks(scenario.seed, (packing, *(later for _, later in repacks))),
     )
 
 
 def _draw_columns(seed: int) -> tuple[int, ...]:
     rng = Random(f"columns {seed}")
     return tuple(rng.choice(odds.COLUMNS) for _ in range(rng.choice(odds.COLUMNS_DRAWN)))
+
+
+def draw_sinks(seed: int | str, packings: Iterable[DrawnPacking]) -> int:
+    """The number of sinks, by a separate generator; one if it ever shares a process."""
+    drawn = Random(f"sinks {seed}").choice(odds.SINKS)
+    return 1 if any(each.packing.is_shared(Role.SINK) for each in packings) else drawn
 
 
 def draw_with_query(seed: int, elaborate: Elaborate | None = None) -> tuple[Scenario, DrawnQuery]:

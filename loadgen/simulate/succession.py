@@ -108,7 +108,7 @@ def judge_succession(eras: Sequence[tuple[Era, RunOutcome]]) -> None:
     for number, (era, outcome) in enumerate(eras):
         if not outcome.came_to_rest:
             raise Wrong(f"no rest after {outcome.steps} steps")
-        check_continuous(outcome)
+        check_continuous(outcome, era.number)
         charge = replace(_charge(era, eras[number + 1][0] if number + 1 < len(eras) else None), answered=answered)
         charge.highs.update(_highs(era))
         if number and is_same_order(eras[number - 1][0].scenario.query, era.scenario.query):

@@ -28,7 +28,7 @@ from loadgen.simulate.scenario import Scenario, codes_of
 from spojoin.index.merging import BEHIND_ONE_IN
 from spojoin.model import Order, Output
 from spojoin.protocol.machine import ResultPosition
-from spojoin.protocol.topology import Role, Topic
+from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic
 from spojoin.wire.records import DeadLetter, Frame
 
 Row = dict[str, Any]
@@ -66,10 +66,17 @@ def judge_output(scenario: Scenario, outcome: RunOutcome) -> list[SourceRow]:
     return order
 
 
-def check_continuous(outcome: RunOutcome) -> None:
-    """Raise Wrong if a reader that takes results as they come ever missed some."""
+def check_continuous(outcome: RunOutcome, generation: int = FIRST_GENERATION) -> None:
+    """Raise Wrong if a reader that takes a generation's results as they come missed some or had another order."""
     for expected, found in outcome.results.gaps[:1]:
         raise Wrong(f"results that should go on at {expected} went on at {found}")
+    for place, following in pairwise(outcome.places):
+        if place > following:
+            raise Wrong(f"a reader of all partitions gets {following} after {place}")
+    given = {frame_id for number, frame_id, *_, is_last in outcome.places if number == generation and is_last}
+    is_all_out = outcome.results.result_position.frame_id == len(outcome.frames.accepted)
+    if is_all_out and len(given) != len(outcome.frames.accepted):
+        raise Wrong(f"a reader of all partitions gets {len(given)} of {len(outcome.frames.accepted)} frames")
 
 
 def _expected(scenario: Scenario) -> Participants:

@@ -18,13 +18,14 @@ import numpy as np
 from loadgen.simulate import probabilities as odds
 from loadgen.simulate.broker import AppendsUnderWay, OutOfReach, SimulatedLog, Target, Writers
 from loadgen.simulate.feed import InputsFeed, Source
-from loadgen.simulate.followers import FramesFollower, ResultsFollower, RunOutcome
+from loadgen.simulate.followers import FramesFollower, OrderedReader, ResultsFollower, RunOutcome
 from loadgen.simulate.process import MachineMakers, Post, Process, members_of, posts_of
 from loadgen.simulate.scenario import Scenario, for_router, parse
 from spojoin.errors import Fenced
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.packed_machine import EVALUATING, Fellow, pack_of
 from spojoin.protocol.packing import DERIVED, edge_of
+from spojoin.protocol.result_partitions import ResultPartition
 from spojoin.protocol.services import Rotation, share_of_joiner
 from spojoin.protocol.standby import ECHOES, Seat, standby_of
 from spojoin.protocol.topology import Role, Topic, mutable_partition, partitions, presence_partition
@@ -72,7 +73,8 @@ class World:
         self.rng = QuickRandom(f"world {scenario.seed}")
         self.log = SimulatedLog(self._landed)
         self.frames = FramesFollower()
-        self.results = ResultsFollower()
+        self.results = ResultsFollower(scenario.sinks)
+        self.in_order = OrderedReader()
         self.dead: list[DeadLetter] = []
         self.dead_lost: list[DeadLetter] = []
         self.faults: list[str] = []
@@ -119,6 +121,7 @@ class World:
         return RunOutcome(
             self.frames,
             self.results,
+            self.in_order.places,
             self.dead,
             self.dead_lost,
             self.faults,
@@ -170,6 +173,7 @@ class World:
             "streams": len(query.streams),
             "workers_max": self.scenario.config.workers_max,
             "logical_ands": self.scenario.logical_ands,
+            "sinks": self.scenario.sinks,
         }
         for topic in Topic:
             self.log.create(topic, partitions(topic, **sizes))
@@ -181,7 +185,13 @@ class World:
         return len(self.scenario.query.predicates) * self.scenario.mutable_rows
 
     def _posts(self) -> list[Post]:
-        posts = posts_of(self._packing, self._joiners, self._replicas, self.scenario.logical_ands)
+        counts = {
+            Role.MUTABLE: self._joiners,
+            Role.LOGICAL_AND: self.scenario.logical_ands,
+            Role.POJOIN: self._replicas,
+            Role.SINK: self.scenario.sinks,
+        }
+        posts = posts_of(self._packing, counts)
         return [replace(post, instance=instance) for post in posts for instance in self.scenario.instances]
 
     def _start(self, post: Post) -> Process:
@@ -202,7 +212,9 @@ class World:
         return self._restart_position()
 
     def _open_writers(self, process: Process) -> None:
-        self._lose(self._writers.open(process.post.roles, process.outbox, self.log))
+        self._lose(self._writers.open(process.post.roles, process.outbox, self.log, process.post.sink))
+        if Role.SINK in process.post.roles:
+            process.results_out = self.results.owed[process.post.sink]
         self._ghosts = [ghost for ghost in self._ghosts if ghost]
 
     def _lose(self, lost: list[Record]) -> None:
@@ -250,10 +262,10 @@ class World:
         if post.role is Role.LOGICAL_AND:
             partition = mutable_partition(post.number, self.scenario.config.workers_max)
             return wiring.logical_and(query, result_position, Rotation(post.number, logical_ands), partition)
-        return self._sink(result_position)
+        return self._sink(result_position, ResultPartition(post.sink, self.scenario.sinks))
 
-    def _sink(self, result_position: ResultPosition) -> Machine:
-        return self.wiring.sink(self.scenario.query, result_position)
+    def _sink(self, result_position: ResultPosition, share: ResultPartition) -> Machine:
+        return self.wiring.sink(self.scenario.query, result_position, share)
 
     def _restart_position(self) -> ResultPosition:
         return self.results.result_position
@@ -270,7 +282,8 @@ class World:
         if target[0] is Topic.FRAMES:
             self.frames.hear(record)
         elif target[0] is Topic.RESULTS:
-            self.results.hear(record)
+            self.results.hear(record, target[1])
+            self.in_order.hear(record, target[1])
             self._result_positions.append(self.results.result_position)
         elif target[0] is Topic.DEAD and isinstance(record, DeadLetter):
             self.dead.append(record)

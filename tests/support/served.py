@@ -55,41 +55,46 @@ class BrokersCluster(NamedTuple):
         return Servers(self.children, self.broker.bootstrap, self.redis.url)
 
 
-def committed_reader(bootstrap: str, topic: str, offset: int = 0) -> Consumer:
-    """A consumer of a topic's one partition that skips what was never committed."""
+def committed_reader(bootstrap: str, topic: str, offset: int = 0, partitions: int = 1) -> Consumer:
+    """A consumer of a topic's partitions that skips what was never committed."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed"})
-    consumer.assign([TopicPartition(topic, 0, offset)])
+    consumer.assign([TopicPartition(topic, partition, offset) for partition in range(partitions)])
     return consumer
 
 
 class Output:
     """Reads the results as any consumer of committed records may, by the readers' rule.
 
-    rows: the named columns of all results so far; answered: how many tuples these results cover
+    answered: how many tuples the results so far cover
     """
 
-    def __init__(self, bootstrap: str, query: Query, columns: Sequence[str] = COUNTS) -> None:
-        self._consumer = committed_reader(bootstrap, topic_name(query.name, Topic.RESULTS))
+    def __init__(self, bootstrap: str, query: Query, columns: Sequence[str] = COUNTS, sinks: int = 1) -> None:
+        self._consumer = committed_reader(bootstrap, topic_name(query.name, Topic.RESULTS), partitions=sinks)
         self._columns = columns
-        self._next = (0, 0)
-        self.rows: list[tuple[int, ...]] = []
+        self._next = [(number, 0) for number in range(sinks)]
+        self._rows: dict[int, list[tuple[int, ...]]] = {}
         self.answered = 0
+
+    @property
+    def rows(self) -> list[tuple[int, ...]]:
+        """The named columns of all results so far, by frame."""
+        return [row for _, rows in sorted(self._rows.items()) for row in rows]
 
     def read_on(self, timeout_s: float) -> None:
         for message in self._consumer.consume(100, timeout_s):
             if message.error() is None:
                 assert message.timestamp()[0] != TIMESTAMP_NOT_AVAILABLE
-                self._take(dict(message.headers() or ()), message.value())
+                self._take(message.partition(), dict(message.headers() or ()), message.value())
 
-    def _take(self, headers: dict[str, bytes], value: bytes) -> None:
+    def _take(self, partition: int, headers: dict[str, bytes], value: bytes) -> None:
         frame, begin, end = (int(headers[f"spojoin-{name}"]) for name in ("frame", "begin", "end"))
-        if (frame, begin) != self._next:
-            assert (frame, begin) < self._next, "a result is missing"
+        if (frame, begin) != self._next[partition]:
+            assert (frame, begin) < self._next[partition], "a result is missing"
             return
-        self._next = (frame + 1, 0) if headers["spojoin-last"] == b"1" else (frame, end)
+        self._next[partition] = (frame + len(self._next), 0) if headers["spojoin-last"] == b"1" else (frame, end)
         self.answered += end - begin
         table = pa.ipc.open_stream(value).read_all()
-        self.rows += zip(*(table[name].to_pylist() for name in self._columns), strict=True)
+        self._rows.setdefault(frame, []).extend(zip(*(table[name].to_pylist() for name in self._columns), strict=True))
 
     def close(self) -> None:
         self._consumer.close()
@@ -171,7 +176,7 @@ def served(
         restarts_max,
         without,
     )
-    output = Output(cluster.broker.bootstrap, query, columns)
+    output = Output(cluster.broker.bootstrap, query, columns, int(settings.get("sinks", 1)))
     try:
         with serve(plan, cluster.servers) as running:
             yield Served(query, query_file, topics, running.services, running.supervisor, output)

@@ -92,7 +92,9 @@ def compare_with_running(log: Log[bytes], query: Query, settings: Settings) -> s
     topic = topic_name(query.name, Topic.GENERATIONS)
     if not log.partitions(topic):
         return f"no query is served under the name {query.name!r} yet: Kafka has no topic {topic!r}"
-    check_generation(log, query, replace=settings.replace, owner=settings.owner, adopt=settings.adopt)
+    check_generation(
+        log, query, replace=settings.replace, owner=settings.owner, adopt=settings.adopt, sinks=settings.sinks
+    )
     return ""
 
 

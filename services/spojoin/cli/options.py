@@ -255,4 +255,7 @@ class UpOptions:
     logical_ands: Annotated[
         int | None, typer.Option(min=1, help="Logical ANDs, which divide the frames; default 1.")
     ] = None
+    sinks: Annotated[
+        int | None, typer.Option(min=1, help="Sinks, each with its own partition of the results; default 1.")
+    ] = None
     debug: Debug = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -20,7 +20,6 @@ from spojoin.model import Query
 from spojoin.ports.interfaces import (
     Log,
     LogPartition,
-    LogReader,
     LogRecord,
     LogUnavailable,
     StoreUnavailable,
@@ -30,6 +29,7 @@ from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topic_config import DEFAULTS, REPLICATION, TopicKind, kind_of
 from spojoin.protocol.topology import SHARED, Topic, dead_letter_topic, later_generations, topic_name
 from spojoin.runtime.generations import GenerationsTopic
+from spojoin.runtime.ordered_results import OrderedResults
 from spojoin.runtime.registry import RegisteredResults
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.settings import Settings
@@ -39,10 +39,9 @@ from spojoin.suggest import listed, span, unknown
 from spojoin.telemetry.status import read_status
 from spojoin.wire.registered import PREFIX_BYTES
 from spojoin.wire.result_forms import AVRO, JSON, JSON_SCHEMA
-from spojoin.wire.results import BEGIN, CONTENT_TYPE, ResultSequence, progress, result_from_message
+from spojoin.wire.results import CONTENT_TYPE, result_from_message
 
 POLL_S = 0.5
-RECORDS_MAX = 1_000
 
 _AGAIN = "services make it again from the log"
 _ANEW = "the query begins anew"
@@ -102,19 +101,13 @@ def current_generation(log: Log[bytes], query: str, config: Mapping[str, str] = 
 def print_results(query: Query, settings: Settings, out: BinaryIO, *, is_following: bool) -> None:
     """Write all results as JSON lines, in order, each once; wait for more if `is_following`."""
     log = KafkaLog(kafka_config(settings))
-    source = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
-    partitions_of(log, source.topic)
-    reader = log.reader()
-    try:
-        end = None if is_following else log.bounds(source).end
-        reader.open(source, log.bounds(source).earliest)
-        records = _records(reader, lambda: end is not None and reader.position(source) >= end)
-        for text in _texts(records, RegisteredResults(settings)):
-            out.write(text)
-            out.flush()
-    finally:
-        reader.close()
-        log.close()
+    topic = topic_name(query.name, Topic.RESULTS)
+    with closing(log):
+        partitions_of(log, topic)
+        with closing(OrderedResults(log, topic)) as results:
+            for text in _texts(_records(results, is_following=is_following), RegisteredResults(settings)):
+                out.write(text)
+                out.flush()
 
 
 def partitions_of(log: Log[bytes], topic: str) -> int:
@@ -125,11 +118,11 @@ def partitions_of(log: Log[bytes], topic: str) -> int:
     return count
 
 
-def _records(reader: LogReader[bytes], is_at_end: Callable[[], bool]) -> Iterator[LogRecord[bytes]]:
+def _records(results: OrderedResults, *, is_following: bool) -> Iterator[LogRecord[bytes]]:
     while True:
-        found = reader.poll(RECORDS_MAX, POLL_S)
+        found = list(results.poll(POLL_S))
         yield from found
-        if not found and is_at_end():
+        if not (found or is_following) and results.is_at_end:
             return
 
 
@@ -143,11 +136,8 @@ def _as_text(value: object) -> str:
 
 def _texts(records: Iterable[LogRecord[bytes]], registered: RegisteredResults) -> Iterator[bytes]:
     """New results as JSON.content_type lines, from any format of the topic."""
-    chain = ResultSequence()
     for record in records:
         headers = dict(record.headers)
-        if not chain.accepts(int(headers[BEGIN]), progress(headers)):
-            continue
         if headers.get(CONTENT_TYPE) == JSON.content_type:
             yield record.value + b"\n" if record.value else b""
         elif headers.get(CONTENT_TYPE) == JSON_SCHEMA.content_type:

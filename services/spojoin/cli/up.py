@@ -126,6 +126,7 @@ def _serve_plan(query: Query, workers: int, options: UpOptions, settings: Settin
         {
             **{name: str(value) for name, value in _optional_settings(options).items()},
             "logical_ands": str(settings.logical_ands),
+            "sinks": str(settings.sinks),
             "replace": str(options.replace),
             "adopt": options.adopt,
             "backfill": options.backfill.value,
@@ -140,7 +141,12 @@ def _serve_plan(query: Query, workers: int, options: UpOptions, settings: Settin
 
 def _optional_settings(options: UpOptions) -> dict[str, Any]:
     """The settings of messages and of the grid; all but the form of results may also be in the environment."""
-    optional = {"registry_url": options.registry, "columns": options.columns, "logical_ands": options.logical_ands}
+    optional = {
+        "registry_url": options.registry,
+        "columns": options.columns,
+        "logical_ands": options.logical_ands,
+        "sinks": options.sinks,
+    }
     return {"results_format": options.results} | {name: value for name, value in optional.items() if value is not None}
 
 

@@ -11,15 +11,15 @@ from typing import Self
 import pyarrow as pa
 
 from spojoin.errors import ConfigurationError
-from spojoin.ports.interfaces import Log, LogPartition, LogRecord
+from spojoin.ports.interfaces import Log, LogRecord
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, topic_name
+from spojoin.runtime.ordered_results import OrderedResults
 from spojoin.runtime.settings import Settings
 from spojoin.wire.result_forms import FRAMES
-from spojoin.wire.results import BEGIN, CONTENT_TYPE, ResultSequence, progress, result_from_message
+from spojoin.wire.results import CONTENT_TYPE, result_from_message
 
 POLL_S = 0.5
-RECORDS_MAX = 1_000
 
 
 class ServedQueries:
@@ -46,17 +46,13 @@ class ServedResults:
     """
 
     def __init__(self, log: Log[bytes], query: str, *, from_start: bool = True, follow: bool = True) -> None:
-        source = LogPartition(topic_name(query, Topic.RESULTS), 0)
         self._is_closed = False
-        self._log = log
-        if not log.partitions(source.topic):
+        self._log, self._topic, self._follows = log, topic_name(query, Topic.RESULTS), follow
+        try:
+            self._results = OrderedResults(log, self._topic, from_start=from_start)
+        except BaseException:
             log.close()
-            raise ConfigurationError(f"Kafka has no topic {source.topic!r}: start the query's services first")
-        bounds = log.bounds(source)
-        self._source, self._end = source, None if follow else bounds.end
-        self._reader = log.reader()
-        self._reader.open(source, bounds.earliest if from_start else bounds.end)
-        self._sequence = ResultSequence()
+            raise
         self._ready: deque[pa.RecordBatch] = deque()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -94,25 +90,25 @@ class ServedResults:
         if not self._is_closed:
             self._is_closed = True
             self._ready.clear()
-            self._reader.close()
+            self._results.close()
             self._log.close()
 
     def _read_on(self) -> bool:
         """Whether more may follow."""
-        records = self._reader.poll(RECORDS_MAX, POLL_S)
-        for record in records:
+        is_any = False
+        for record in self._results.poll(POLL_S):
             self._take(record)
-        return bool(records) or self._end is None or self._reader.position(self._source) < self._end
+            is_any = True
+        return is_any or self._follows or not self._results.is_at_end
 
     def _take(self, record: LogRecord[bytes]) -> None:
         headers = dict(record.headers)
         if headers.get(CONTENT_TYPE) != FRAMES.content_type:
             said = headers.get(CONTENT_TYPE, b"unknown").decode(errors="replace")
             raise ConfigurationError(
-                f"the results in {self._source.topic} are {said}: read them with a client of Kafka, or start the "
+                f"the results in {self._topic} are {said}: read them with a client of Kafka, or start the "
                 "services with results_format frames"
             )
-        if self._sequence.accepts(int(headers[BEGIN]), progress(headers)):
-            rows = result_from_message(headers, record.value).rows
-            if rows.num_rows:
-                self._ready.append(rows)
+        rows = result_from_message(headers, record.value).rows
+        if rows.num_rows:
+            self._ready.append(rows)

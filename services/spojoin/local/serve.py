@@ -56,7 +56,7 @@ class ServePlan:
     @property
     def topics(self) -> Topics:
         """The query's topics by name."""
-        return Topics.for_query(self.query, self.workers, self.input_topics)
+        return Topics.for_query(self.query, self.workers, self.input_topics, sinks=int(self.settings.get("sinks", 1)))
 
     def deployment(self, servers: Servers) -> Deployment:
         """The query on these servers."""
@@ -135,7 +135,8 @@ def make_topics(plan: ServePlan, servers: Servers) -> None:
     try:
         log.create_topics({topics.name(Topic.GENERATIONS): 1}, plan.topic_configs.for_kind(TopicKind.INTERNAL))
         replaces = plan.deployment(servers).replaces
-        check_generation(log, plan.query, replace=replaces, adopt=plan.settings.get("adopt", ""))
+        adopt = plan.settings.get("adopt", "")
+        check_generation(log, plan.query, replace=replaces, adopt=adopt, sinks=topics.sinks)
         create_kept(log, topics, plan.topic_configs)
         create_inputs(log, topics, plan.partitions, plan.topic_configs)
     finally:

@@ -30,6 +30,8 @@ from spojoin.runtime.settings import ENV_PREFIX
 _COMMAND_OF_SEVERAL = "spojoin.runtime"
 #: The instances of a service with a standby.
 INSTANCES = (FIRST_INSTANCE, "b")
+#: The setting with a service's number, by its role.
+_NUMBERED = {Role.MUTABLE: "joiner", Role.POJOIN: "worker", Role.LOGICAL_AND: "logical_and", Role.SINK: "sink"}
 #: How many workers run in a process that PO-Join shares; further ones run in separate processes.
 WORKERS_INSIDE = 1
 
@@ -56,6 +58,11 @@ class Deployment:
     def replaces(self) -> bool:
         """Whether the query may replace another one, which has to end first."""
         return self.extra.get("replace", "").lower() == "true"
+
+    @property
+    def sinks(self) -> int:
+        """How many sinks are started, each with its own partition of the results."""
+        return int(self.extra.get("sinks", 1))
 
     @property
     def joiner_count(self) -> int:
@@ -90,14 +97,10 @@ def services_of(deployment: Deployment) -> list[Service]:
             deployment,
             name,
             f"spojoin.roles.{role.value.replace('-', '_')}",
-            {_NUMBERS[role]: str(number)} if role in _NUMBERS else {},
+            {_NUMBERED[role]: str(number)} if role in _NUMBERED else {},
         )
         for role, number, name in _instances(deployment, packing)
     ]
-
-
-#: The setting with the number of a service, for roles that may have several.
-_NUMBERS = {Role.MUTABLE: "joiner", Role.POJOIN: "worker", Role.LOGICAL_AND: "logical_and"}
 
 
 def _service(deployment: Deployment, name: str, module: str, own: Mapping[str, str]) -> Service:
@@ -129,6 +132,7 @@ def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role,
         Role.MUTABLE: names(Role.MUTABLE, deployment.joiner_count),
         Role.POJOIN: names(Role.POJOIN, deployment.workers),
         Role.LOGICAL_AND: names_from_one(Role.LOGICAL_AND, deployment.logical_ands),
+        Role.SINK: names_from_one(Role.SINK, deployment.sinks),
         Role.CONTROLLER: (),
     }
     if deployment.query.layout.has_mutable_part and packing == parse_packing(TOGETHER):

@@ -5,6 +5,7 @@ All keys start with `spojoin:v1:<query>:` (v1 is the version of this schema) and
     head                   frame_id, next_seq, epoch, wall_ms,    router: behind its latest frame; that frame's worker
                            workers, layout_frame                  count, and the first frame known to have it
     result_position        log, frame_id, position                sink: results are out before; the router's credits
+    result_position:<partition>   the same                        each of several sinks: what its partition lacks
     progress:<service>     <topic>/<partition> = next offset      each service: what it has read
     batches:<stream>       <batch id> = first, end, group         sink: sealed batches that a window can reach
     replay                 <topic>/<partition> = earliest offset  each role that trims: where a rebuilt service begins
@@ -28,6 +29,7 @@ from prometheus_client import Counter
 
 from spojoin.ports.interfaces import Clock, Fields, Store, StoreUnavailable
 from spojoin.protocol.machine import ResultPosition
+from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 
 SCHEMA_VERSION = 1
 #: a store that failed is left alone for this long, so that a dead one costs at most one timeout per second
@@ -76,22 +78,25 @@ class SharedState:  # P1.2
         self._is_down = False
         self._retry_at_ms = 0.0
 
-    def put_result_position(self, result_position: ResultPosition) -> None:
-        """Report that results before `result_position` are out."""
+    def put_result_position(self, result_position: ResultPosition, share: ResultPartition = WHOLE) -> None:
+        """Report that results before `result_position` are out; of several partitions, those of `share`."""
         fields: Fields = {
             "log": self.log_id,
             "frame_id": result_position.frame_id,
             "position": result_position.position,
         }
-        self.put({key(self._query, "result_position"): fields})
+        self.put({self._key_of(share): fields})
 
-    def result_position(self) -> ResultPosition | None:
-        """The result position of this log, or None if the store doesn't know it."""
+    def result_position(self, share: ResultPartition = WHOLE) -> ResultPosition | None:
+        """What a partition of this log's results lacks, or None if the store doesn't know it."""
         nothing: dict[str, str] = {}
-        found = self._attempt(lambda store: store.get(key(self._query, "result_position")), nothing)
+        found = self._attempt(lambda store: store.get(self._key_of(share)), nothing)
         if found.get("log") != self.log_id or not {"frame_id", "position"} <= found.keys():
             return None
         return ResultPosition(int(found["frame_id"]), int(found["position"]))
+
+    def _key_of(self, share: ResultPartition) -> str:
+        return key(self._query, "result_position", *([] if share == WHOLE else [str(share.number)]))
 
     def head(self) -> dict[str, str]:
         """The router's report about its latest frame; empty if the store doesn't have it."""

@@ -68,7 +68,7 @@ def idle_roles(layout: LayoutChoice) -> tuple[Role, ...]:
 
 
 def without_workers(
-    query: Query, joiners: int | None = None, packing: str = APART, logical_ands: int = 1
+    query: Query, joiners: int | None = None, packing: str = APART, logical_ands: int = 1, sinks: int = 1
 ) -> tuple[str, ...]:
     """The services that results need, in the order of the data flow, without PO-Join workers: the log has their number.
 
@@ -84,6 +84,8 @@ def without_workers(
             found += names(Role.MUTABLE, joiner_count(len(query.predicates), joiners))
         elif busy == [Role.LOGICAL_AND]:
             found += names_from_one(Role.LOGICAL_AND, logical_ands)
+        elif busy == [Role.SINK]:
+            found += names_from_one(Role.SINK, sinks)
         elif busy and busy != [Role.POJOIN]:
             found.append(busy[0].value)
     return tuple(found)

@@ -153,7 +153,7 @@ ROLES = (
         shared_writer=(Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS),
         own_hops=(Hop.ARRIVAL, Hop.FRAMING, Hop.WRITING),
         settings=(
-            *("workers", "columns", "logical_ands", "adopt", "replace", "backfill"),
+            *("workers", "columns", "logical_ands", "sinks", "adopt", "replace", "backfill"),
             *("transactions", "router_transactions"),
             *REGISTRY_SETTINGS,
             *("frame_tuples", "linger_ms", "batch_tuples", "batch_frames", "handover_frames", "credits_frames"),
@@ -214,7 +214,7 @@ ROLES = (
         transactional=Topic.RESULTS,
         shared_writer=(Topic.RESULTS,),
         own_hops=(Hop.EVALUATION, Hop.ASSEMBLY, Hop.SETTLING),
-        settings=("transactions", "results_format", *REGISTRY_SETTINGS),
+        settings=("sink", "sinks", "transactions", "results_format", *REGISTRY_SETTINGS),
     ),
     RoleEntry(
         Edge(Role.CONTROLLER, (Topic.CONTROL, Topic.GENERATIONS), (Topic.CONTROL,), (Topic.CONTROL,)),
@@ -222,8 +222,8 @@ ROLES = (
         has_machine=False,
         asks_kubernetes=True,
         settings=(
-            *("joiners", "workers", "columns", "logical_ands", "replace", "statefulset", "namespace", "autoscale"),
-            *("scale_once",),
+            *("joiners", "workers", "columns", "logical_ands", "sinks", "replace", "statefulset", "namespace"),
+            *("autoscale", "scale_once"),
             *("scale_min", "scale_max", "scale_cpu_high", "scale_cpu_low", "scale_lag_high", "scale_up_after_s"),
             *("scale_down_after_s", "scale_wait_s_max"),
         ),
@@ -254,8 +254,8 @@ class Size(enum.StrEnum):
 
     Partials have one for each predicate; batches one for each stream, so that a slow stream's old batches don't keep a
     fast stream's; matches one for each member that reports (0 the first logical AND, 1 + w worker w, and behind the
-    workers any further logical ANDs); presence a fixed number, chosen by service. Other topics are logs with one
-    partition.
+    workers any further logical ANDs); presence a fixed number, chosen by service; results one for each sink. Other
+    topics are logs with one partition.
     """
 
     ONE = "one"
@@ -263,6 +263,7 @@ class Size(enum.StrEnum):
     STREAMS = "streams"
     PARTS = "parts"
     SERVICES = "services"
+    SINKS = "sinks"
 
 
 _SIZES = {
@@ -270,6 +271,7 @@ _SIZES = {
     Topic.BATCHES: Size.STREAMS,
     Topic.MATCHES: Size.PARTS,
     Topic.PRESENCE: Size.SERVICES,
+    Topic.RESULTS: Size.SINKS,
 }
 
 #: The number of presence partitions: few services share one.
@@ -286,7 +288,9 @@ def mutable_partition(logical_and: int, workers_max: int) -> int:  # P22.4
     return workers_max + logical_and if logical_and else 0
 
 
-def partitions(topic: Topic, *, predicates: int, streams: int, workers_max: int, logical_ands: int = 1) -> int:
+def partitions(
+    topic: Topic, *, predicates: int, streams: int, workers_max: int, logical_ands: int = 1, sinks: int = 1
+) -> int:
     """How many partitions an internal topic has."""
     counts = {
         Size.ONE: 1,
@@ -294,6 +298,7 @@ def partitions(topic: Topic, *, predicates: int, streams: int, workers_max: int,
         Size.STREAMS: streams,
         Size.PARTS: workers_max + logical_ands,
         Size.SERVICES: PRESENCE_PARTITIONS,
+        Size.SINKS: sinks,
     }
     return counts[size(topic)]
 

@@ -9,7 +9,7 @@ from spojoin.protocol.machine import Emit, ResultPosition, Trim
 from spojoin.protocol.topology import Role
 from spojoin.runtime.loop_spec import LoopSpec, Surroundings
 from spojoin.runtime.outbox import POLL_S, Outboxes, OutputSoFar, WriteMode
-from spojoin.runtime.result_position import ResultPositionFollower, ResultsEnd, position_of_results
+from spojoin.runtime.result_position import ResultPositionFollower, ResultsEnds
 from spojoin.telemetry.metrics import value_of
 from spojoin.wire.records import Frame
 
@@ -35,20 +35,25 @@ class Departures:
         self._unpublished: ResultPosition | None = None
         self._next_publish_ms = 0.0
 
-    def begin(self, results: ResultsEnd) -> None:
+    def begin(self, results: ResultsEnds) -> None:
         """Begin after the results that are out."""
         world = self._world
         self._follower = ResultPositionFollower(results, world.shared, world.clock, self._spec.result_position_ms)
-        self._outboxes.go_on_after(OutputSoFar(results.furthest, results.matches))
+        self._outboxes.go_on_after(self._out_so_far(results))
+
+    def _out_so_far(self, results: ResultsEnds) -> OutputSoFar:
+        end = results.ends[self._spec.share.number]
+        return OutputSoFar(end.furthest, end.matches)
 
     def fence(self) -> None:
         """L8: register the writers that only the speaker may have."""
         self._outboxes.open()
 
-    def go_on_after(self, results: ResultsEnd) -> None:
+    def go_on_after(self, results: ResultsEnds) -> None:
         """L8: continue after the results of the previous speaker."""
-        self._outboxes.go_on_after(OutputSoFar(results.furthest, results.matches))
-        self._follower.move(position_of_results(results.furthest))
+        self._outboxes.go_on_after(self._out_so_far(results))
+        for partition, owed in enumerate(results.owed):
+            self._follower.move(owed, partition)
 
     @property
     def result_position(self) -> ResultPosition:
@@ -76,8 +81,8 @@ class Departures:
         result_position = self._outboxes.serve(is_idle=is_idle)
         if result_position is not None:
             self._world.reporter.hops.settled(result_position.frame_id)
-            if self._follower.move(result_position) is not None:
-                self._fresh = self._unpublished = result_position
+            self._unpublished = result_position
+            self._fresh = self._follower.move(result_position, self._spec.share.number) or self._fresh
         self._publish_position()
 
     def _publish_position(self) -> None:
@@ -85,7 +90,7 @@ class Departures:
         now_ms = self._world.clock.monotonic_ms()
         if self._unpublished is not None and now_ms >= self._next_publish_ms:
             self._next_publish_ms = now_ms + PUBLISH_MS
-            self._world.shared.put_result_position(self._unpublished)
+            self._world.shared.put_result_position(self._unpublished, self._spec.share)
             self._unpublished = None
 
     def poll_position(self) -> ResultPosition | None:
@@ -124,7 +129,7 @@ class Departures:
         """Settle all emits."""
         result_position = self._outboxes.settle(STOP_TIMEOUT_S)
         if result_position is not None:
-            self._world.shared.put_result_position(result_position)
+            self._world.shared.put_result_position(result_position, self._spec.share)
 
     def close(self) -> None:
         """Close all writers; unsettled records may be lost."""

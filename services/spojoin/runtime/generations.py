@@ -38,6 +38,7 @@ class Serving:
     successor: the query that will replace it, if any
     runner: runs pieces of frames
     input_topics: as in `Settings`; given if the settings' own belong to another query
+    sinks: how many partitions its results have
     """
 
     query: Query
@@ -46,11 +47,13 @@ class Serving:
     begin: Callable[[ResultPosition, Parse], Beginning] = lambda _result_position, _parse: Beginning()
     runner: TaskRunner = IN_TURN
     input_topics: Mapping[str, str] | None = None
+    sinks: int = 1
 
     def topics(self, settings: Settings, logical_ands: int = 1) -> Topics:
         """The generation's topics, with a partition of matches for that many logical ANDs."""
         input_topics = settings.input_topics if self.input_topics is None else self.input_topics
-        return Topics.for_query(self.query, settings.workers_max, input_topics, self.generation, logical_ands)
+        workers_max, generation = settings.workers_max, self.generation
+        return Topics.for_query(self.query, workers_max, input_topics, generation, logical_ands, self.sinks)
 
 
 class GenerationsTopic:
@@ -170,15 +173,19 @@ class GenerationChooser:
 
     def _refusal(self, found: Generations, wanted: Announcement) -> str:  # P12.5
         """Why this service's query won't be served; empty if it is served, or will be."""
-        if wanted.fingerprint == self._mark:
+        if self._is_given(wanted):
             self._has_served = True
-        elif self._has_served and found.current is not None and found.current.fingerprint == self._mark:
+        elif self._has_served and found.current is not None and self._is_given(found.current):
             return ""  # it finishes its generation, and the wanted one follows
         elif self._has_served or not self._settings.replace:
-            return changed(self._query, wanted)
+            return changed(self._query, wanted, self._settings.sinks)
         else:
             return irreplaceable(self._query, wanted)
         return ""
+
+    def _is_given(self, announcement: Announcement) -> bool:
+        """Whether an announcement is of the query and the number of sinks that this service was given."""
+        return (announcement.fingerprint, announcement.sinks) == (self._mark, self._settings.sinks)
 
     def _claimed(self) -> Serving | None:
         """Claim the name; if two services claim it at once, the first gets it."""
@@ -189,7 +196,8 @@ class GenerationChooser:
 
     def _announced_as_next(self, found: Generations, announcing: Announcing) -> Serving | None:
         """Announce the query after the preparations that are possible while the previous generation answers."""
-        topics = Serving(self._query, found.next_number).topics(self._settings, self._settings.logical_ands)
+        settings, next_number = self._settings, found.next_number
+        topics = Serving(self._query, next_number, sinks=settings.sinks).topics(settings, settings.logical_ands)
         if self._settings.backfill is Backfill.WINDOW and not self._seen:
             _log.info("looking at the inputs, before the query is announced", inputs=topics.inputs)
             self._seen = seen_now(InputHistory(self._log, topics.inputs, announcing.parse, self._pulse), self._query)
@@ -211,7 +219,14 @@ class GenerationChooser:
         inputs = Serving(self._query, number).topics(settings).inputs
         self._topic.write_record(
             Announcement(
-                number, self._mark, self._query.text, settings.backfill.value, inputs, settings.owner, settings.adopt
+                number,
+                self._mark,
+                self._query.text,
+                settings.backfill.value,
+                inputs,
+                settings.owner,
+                settings.adopt,
+                settings.sinks,
             )
         )
         return self.serving()
@@ -225,7 +240,7 @@ class GenerationChooser:
         input_topics = self._settings.input_topics if is_given else self._inputs(query, current)
         successor = None if found.successor is None else announced_query(found.successor)
         self.awaits_takeover = successor is not None
-        serving = Serving(query, current.generation, successor, input_topics=input_topics)
+        serving = Serving(query, current.generation, successor, input_topics=input_topics, sinks=current.sinks)
         return replace(serving, begin=self._beginning(serving, current, found))
 
     def _inputs(self, query: Query, announcement: Announcement) -> Mapping[str, str]:
@@ -264,24 +279,26 @@ def goes_on(office: GenerationChooser, serving: Serving) -> bool:
     return now is not None and now.generation == serving.generation
 
 
-def check_generation(log: Log[bytes], query: Query, *, replace: bool, owner: str = NO_RELEASE, adopt: str = "") -> None:
+def check_generation(
+    log: Log[bytes], query: Query, *, replace: bool, owner: str = NO_RELEASE, adopt: str = "", sinks: int = 1
+) -> None:
     """Raise ConfigurationError if another owns the query's name, or another query is served and may not be replaced.
 
-    replace, owner, adopt: as in `Settings`
+    replace, owner, adopt, sinks: as in `Settings`
     """
     found = GenerationsTopic(log, query.name).read()
     if not is_owners(found, owner, adopt):
         raise ConfigurationError(foreign(query.name, found, owner))
-    if refusal := refused(query, found, replace=replace):
+    if refusal := refused(query, found, replace=replace, sinks=sinks):
         raise ConfigurationError(refusal)
 
 
-def refused(query: Query, found: Generations, *, replace: bool) -> str:
-    """Why a query won't be served; empty if it is served, or may replace the served one."""
+def refused(query: Query, found: Generations, *, replace: bool, sinks: int = 1) -> str:
+    """Why a query won't be served with this number of sinks; empty if it is, or may replace the served one."""
     wanted = found.wanted
-    if wanted is None or wanted.fingerprint == fingerprint(query):
+    if wanted is None or (wanted.fingerprint, wanted.sinks) == (fingerprint(query), sinks):
         return ""
-    return irreplaceable(query, wanted) if replace else changed(query, wanted)
+    return irreplaceable(query, wanted) if replace else changed(query, wanted, sinks)
 
 
 def is_owners(found: Generations, owner: str, adopt: str) -> bool:
@@ -377,9 +394,11 @@ def foreign(name: str, found: Generations, owner: str) -> str:
     )
 
 
-def changed(query: Query, served: Announcement) -> str:
-    """The message for a user who starts a query with another meaning under the same name."""
+def changed(query: Query, served: Announcement, sinks: int) -> str:
+    """The message for a user who starts a query with another meaning, or more or fewer sinks, under the same name."""
     found = differences(announced_query(served), query)
+    if served.sinks != sinks:
+        found.append(f"its results have {served.sinks} partitions, and would have {sinks}")
     what = "; ".join(found) or "its meaning differs"
     return (
         f"query {query.name!r} is not the one that is served under this name, generation {served.generation}: {what}. "

@@ -15,7 +15,7 @@ from spojoin.runtime.feeds import InputFeed, TableFeed
 from spojoin.runtime.intake import Intake, WaitingRecords
 from spojoin.runtime.loop_spec import LoopSpec, Surroundings
 from spojoin.runtime.outbox import POLL_S
-from spojoin.runtime.result_position import ResultsEnd
+from spojoin.runtime.result_position import ResultsEnds
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Barrier, Frame, Record
 
@@ -46,8 +46,10 @@ class Intakes:
         self._spec = spec
         self._world = world
         self._log_intake = Intake(world.log.reader(), world.clock)
-        results = LogPartition(spec.topics.name(Topic.RESULTS), 0)
-        self.results = ResultsEnd(world.log, self._log_intake.reader, results, spec.topics.generation)
+        topics = spec.topics
+        self.results = ResultsEnds(
+            world.log, self._log_intake.reader, topics.name(Topic.RESULTS), topics.generation, topics.sinks
+        )
         self.feed: InputFeed | None = None
         self.table: TableFeed | None = None
         self._topics: dict[str, Topic] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from spojoin.ports.interfaces import Clock, Log
 from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.machine import Machine, ResultPosition
+from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 from spojoin.protocol.topology import Edge, Role, Topic
 from spojoin.runtime.feeds import Parse, TableReading
 from spojoin.runtime.topics import Topics
@@ -27,6 +28,7 @@ class LoopSpec:
     tick_ms: the time between `on_time` calls while nothing else happens
     parse: given if the machine reads the users' inputs; table: given if the query also joins with a table
     presence: the partition of the service's beats, if there are several instances
+    share: the partition of the results that the machine writes, if it writes results
     takes_over: whether the machine decides when it speaks; otherwise it speaks from the start
     result_position_ms: how often to read the result position from the store
     credits_frames: how far a router may be ahead of the results
@@ -50,6 +52,7 @@ class LoopSpec:
     fingerprint: int = 0
     presence: int | None = None
     takes_over: bool = False
+    share: ResultPartition = WHOLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from spojoin.ports.interfaces import Clock, Log, LogPartition, LogWriter
 from spojoin.protocol.access import SHARING
-from spojoin.protocol.machine import Emit, ResultPosition
+from spojoin.protocol.machine import START, Emit, ResultPosition
 from spojoin.protocol.topology import LETTER_SAYS, Edge, Topic
 from spojoin.runtime.topics import Topics
 from spojoin.telemetry.metrics import Metrics
 from spojoin.wire.codec import encode
-from spojoin.wire.records import DeadLetter, Frame, MessageHeaders, Result
+from spojoin.wire.records import DeadLetter, Frame, MessageHeaders, Record, Result
 from spojoin.wire.result_writers import FramesWriter, ResultWriter
 from spojoin.wire.results import (
     OutputMessage,
@@ -93,7 +93,7 @@ class Outbox:
         self._clock = clock
         self._mode = mode
         self._letters_unsettled = False
-        self._place_out = NO_PLACE
+        self._place_out, self._out = NO_PLACE, START
         #: matches since the output began: in all readable results, and in all appended results
         self.matches_out = self._matches = 0
         self._unsettled_since_ms: float | None = None
@@ -105,6 +105,7 @@ class Outbox:
     def go_on_after(self, before: OutputSoFar) -> None:
         """The results topic holds this already."""
         self._place_out = NO_PLACE if before.last is None else before.last.place
+        self._out = START if before.last is None else ResultPosition(*before.last.following)
         self.matches_out = self._matches = before.matches
 
     def emit(self, action: Emit) -> None:
@@ -126,6 +127,8 @@ class Outbox:
         return self._settling is not None
 
     def _append(self, action: Emit) -> None:
+        if self._was_out(action.record):
+            return
         topic = action.topic.value
         if isinstance(action.record, Frame) and self._letters_unsettled and not self._mode.is_transactional:
             # A frame counts the dead letters before it: without a transaction, they must be in the log earlier.
@@ -137,6 +140,10 @@ class Outbox:
         self._count(action)
         if self._unsettled_since_ms is None:
             self._unsettled_since_ms = self._clock.monotonic_ms()
+
+    def _was_out(self, record: Record) -> bool:  # P20.3
+        """Whether its partition held a result at the start: of several, it may be ahead of the result position."""
+        return isinstance(record, Result) and (record.frame_id, record.begin) < self._out
 
     def is_due(self, *, is_idle: bool) -> bool:
         """Whether to settle the waiting emits now: the loop is idle, or they have waited long enough."""
@@ -185,7 +192,7 @@ class Outbox:
             self.matches_out += matches_of(result)
             self._metrics.latency.observe(wall_ms - result.produced_ms, result.produced_runs, now_ms)
         last = readable[-1]
-        return ResultPosition.behind(last.frame_id, last.end, is_last=last.is_last)
+        return ResultPosition.behind(last.frame_id, last.end, is_last=last.is_last, sinks=last.sinks)
 
     def close(self) -> None:
         """Give up what is not settled."""
@@ -196,7 +203,7 @@ class Outbox:
         if isinstance(record, DeadLetter):
             yield self._dead_letter(record)
         elif isinstance(record, Result):
-            yield from self._result(record)
+            yield from self._result(record, action.partition)
         else:
             yield OutgoingMessage(LogPartition(self._topics.name(action.topic), action.partition), encode(record))
 
@@ -208,8 +215,8 @@ class Outbox:
         headers = (*(each for each in letter.headers if each[0] not in ours), *ours.items())
         return OutgoingMessage(self._topics.dead_letters(letter.stream), letter.value, headers, letter.key)
 
-    def _result(self, result: Result) -> Iterator[OutgoingMessage]:
-        target = LogPartition(self._topics.name(Topic.RESULTS), 0)
+    def _result(self, result: Result, partition: int) -> Iterator[OutgoingMessage]:
+        target = LogPartition(self._topics.name(Topic.RESULTS), partition)
         for message in self._mode.result_writer.messages(result, self._matches, self._mode.result_key):
             if not self._is_out(message):
                 yield OutgoingMessage(target, message.value, tuple(message.headers.items()), message.key)

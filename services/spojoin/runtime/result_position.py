@@ -8,6 +8,7 @@ from spojoin.errors import Stop
 from spojoin.ports.interfaces import Clock, Log, LogPartition, LogReader, LogRecord, LogUnavailable
 from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.machine import START, ResultPosition
+from spojoin.protocol.result_partitions import ResultPartition, out_everywhere, partitions_of
 from spojoin.protocol.retention import RESTORE_ADVICE
 from spojoin.protocol.topology import FIRST_GENERATION
 from spojoin.wire.results import ResultProgress, progress
@@ -19,23 +20,34 @@ SILENCE_MS = 1_000
 
 
 class ResultsEnd:
-    """Finds the furthest progress among the last records of the results topic, without waiting for it.
+    """Finds the furthest progress among the last records of a partition of the results, without waiting for it.
 
     The last record may not be the furthest: without transactions, a sink that was replaced can still write. So the
     furthest counts, not the last.
     """
 
     def __init__(
-        self, log: Log[bytes], reader: LogReader[bytes], results: LogPartition, generation: int = FIRST_GENERATION
+        self,
+        log: Log[bytes],
+        reader: LogReader[bytes],
+        results: LogPartition,
+        generation: int = FIRST_GENERATION,
+        sinks: int = 1,
     ) -> None:
         self._furthest: ResultProgress | None = None
         self._generation = generation
+        self._sinks = sinks
         self._log = log
         self._reader = reader
         self._results = results
         self._seen_end = -1
         self._depth = TAIL_RECORDS
         self._is_reading = False
+
+    @property
+    def partition(self) -> int:
+        """The number of the partition."""
+        return self._results.partition
 
     @property
     def furthest(self) -> ResultProgress | None:
@@ -50,17 +62,14 @@ class ResultsEnd:
 
     @property
     def matches(self) -> int:
-        """The number of matches in all results that are out, of all generations."""
+        """The number of matches in all results of the partition that are out, of all generations."""
         return 0 if self._furthest is None else self._furthest.matches
 
-    def find(self, timeout_s: float, clock: Clock) -> None:
-        """Read the tail and wait for it; nothing else may be open in the reader."""
-        deadline_ms = clock.monotonic_ms() + 1000 * timeout_s
-        self.begin_reading()
-        while self._is_reading:
-            self.accept_records(self._reader.poll(TAIL_RECORDS, 0.05))
-            if clock.monotonic_ms() > deadline_ms:
-                raise LogUnavailable(f"the end of {self._results.topic} was not reached within {timeout_s:.0f} s")
+    @property
+    def owed(self) -> ResultPosition:
+        """What the partition lacks of this generation."""
+        share = ResultPartition(self._results.partition, self._sinks)
+        return share.first if self.furthest is None else position_of_results(self.furthest)
 
     @property
     def is_reading(self) -> bool:
@@ -95,6 +104,11 @@ class ResultsEnd:
         return self._reader.at_end(self._results) or self._reader.position(self._results) >= self._seen_end
 
     def _note(self, found: ResultProgress) -> None:
+        if found.generation == self._generation and found.sinks != self._sinks:
+            raise Stop(
+                f"results of generation {self._generation} in {self._results.topic} have {found.sinks} partitions, and "
+                f"{self._sinks} are announced: {RESTORE_ADVICE}"
+            )
         if self._furthest is None or _rank(found) > _rank(self._furthest):
             self._furthest = found
 
@@ -106,6 +120,58 @@ class ResultsEnd:
             self.begin_reading()
 
 
+class ResultsEnds:  # P20.4
+    """The ends of all partitions of the results."""
+
+    def __init__(
+        self,
+        log: Log[bytes],
+        reader: LogReader[bytes],
+        topic: str,
+        generation: int = FIRST_GENERATION,
+        sinks: int = 1,
+    ) -> None:
+        sources = (LogPartition(topic, share.number) for share in partitions_of(sinks))
+        self.ends = [ResultsEnd(log, reader, source, generation, sinks) for source in sources]
+        self._reader = reader
+        self._topic = topic
+
+    @property
+    def newest_generation(self) -> int:
+        """The generation of the last results; 0 if there are none."""
+        return max(end.newest_generation for end in self.ends)
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a tail isn't read completely yet."""
+        return any(end.is_reading for end in self.ends)
+
+    @property
+    def owed(self) -> list[ResultPosition]:
+        """What each partition lacks of this generation."""
+        return [end.owed for end in self.ends]
+
+    def find(self, timeout_s: float, clock: Clock) -> None:
+        """Read the tails and wait for them; nothing else may be open in the reader."""
+        deadline_ms = clock.monotonic_ms() + 1000 * timeout_s
+        self.begin_reading()
+        while self.is_reading:
+            self.accept_records(self._reader.poll(TAIL_RECORDS, 0.05))
+            if clock.monotonic_ms() > deadline_ms:
+                raise LogUnavailable(f"the end of {self._topic} was not reached within {timeout_s:.0f} s")
+
+    def begin_reading(self) -> None:
+        """Begin to read each tail that may have anything new."""
+        for end in self.ends:
+            end.begin_reading()
+
+    def accept_records(self, records: Sequence[LogRecord[bytes]]) -> None:
+        """Take records of the results topic."""
+        for end in self.ends:
+            own = [record for record in records if record.input.partition == end.partition]
+            end.accept_records(own)
+
+
 def _rank(at: ResultProgress) -> tuple[int, ResultPosition, tuple[int, int]]:
     return at.generation, position_of_results(at), at.place
 
@@ -114,18 +180,18 @@ def position_of_results(at: ResultProgress | None) -> ResultPosition:
     """The result position for a record's progress."""
     if at is None:
         return START
-    return ResultPosition.behind(at.frame_id, at.position, is_last=at.is_last)
+    return ResultPosition(*at.following)
 
 
 class ResultPositionFollower:
-    """Reports moves of the result position.
+    """Reports moves of the result position, which is that of the partition that lacks the earliest results (P20.4).
 
     Reads the store every `interval_ms`, and the results topic if the store has had nothing new for a second.
     """
 
-    def __init__(self, tail: ResultsEnd, shared: SharedState, clock: Clock, interval_ms: float) -> None:
-        self.latest = position_of_results(tail.furthest)
-        self._tail = tail
+    def __init__(self, tails: ResultsEnds, shared: SharedState, clock: Clock, interval_ms: float) -> None:
+        self._owed = tails.owed
+        self._tails = tails
         self._shared = shared
         self._clock = clock
         self._interval_ms = interval_ms
@@ -133,22 +199,32 @@ class ResultPositionFollower:
         # Read the store at once, before this service's reports overwrite a position that only the store has.
         self._asked_ms = self._moved_ms - interval_ms
 
+    @property
+    def latest(self) -> ResultPosition:
+        """How far results are out in all partitions, as far as is known."""
+        return out_everywhere(self._owed)
+
     def poll(self) -> ResultPosition | None:
         """The result position, if it has moved since the last call."""
         now_ms = self._clock.monotonic_ms()
-        candidates = [position_of_results(self._tail.furthest)]
+        candidates = [self._tails.owed]
         if now_ms - self._asked_ms >= self._interval_ms:
             self._asked_ms = now_ms
-            candidates.append(self._shared.result_position() or START)
+            shares = partitions_of(len(self._owed))
+            candidates.append([self._shared.result_position(share) or START for share in shares])
         if now_ms - self._moved_ms >= SILENCE_MS:
             self._moved_ms = now_ms
-            self._tail.begin_reading()
-        return self.move(max(candidates))
+            self._tails.begin_reading()
+        return self._move_to([max(found) for found in zip(*candidates, strict=True)])
 
-    def move(self, result_position: ResultPosition) -> ResultPosition | None:
-        """Note a result position; return it if it is new, otherwise None."""
-        if result_position <= self.latest:
+    def move(self, result_position: ResultPosition, partition: int) -> ResultPosition | None:
+        """Note what a partition lacks; return the result position if it moved, otherwise None."""
+        return self._move_to([result_position if at == partition else known for at, known in enumerate(self._owed)])
+
+    def _move_to(self, owed: Sequence[ResultPosition]) -> ResultPosition | None:
+        before = self.latest
+        self._owed = [max(pair) for pair in zip(self._owed, owed, strict=True)]
+        if self.latest == before:
             return None
-        self.latest = result_position
         self._moved_ms = self._clock.monotonic_ms()
-        return result_position
+        return self.latest

@@ -17,7 +17,7 @@ from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.access import TRANSACTIONAL, transactional_id
 from spojoin.protocol.packing import group_name, parse_packing, touched, with_standbys
-from spojoin.protocol.services import without_workers
+from spojoin.protocol.services import role_of, without_workers
 from spojoin.protocol.topic_config import TopicConfigs, TopicKind
 from spojoin.protocol.topology import FIRST_GENERATION, Role, Topic, presence_partition
 from spojoin.query.fingerprint import fingerprint
@@ -84,10 +84,11 @@ def run(wires: Mapping[Role, Wire], settings: Settings) -> int:
 
 def _serve(roles: tuple[Role, ...], settings: Settings, wire: Callable[[Serving], Wiring]) -> None:
     limit_arenas()
+    sinks = settings.sinks if Role.SINK in roles else 1  # the others learn it from the generation
     found = choose_query(
-        settings, lambda query: wire(Serving(query))
+        settings, lambda query: wire(Serving(query, sinks=sinks))
     )  # a mistake ends the start before anything is opened
-    query, wiring = found.query, wire(Serving(found.query))
+    query, wiring = found.query, wire(Serving(found.query, sinks=sinks))
     service = wiring.service
     log_lines.configure(settings.log_level, settings.named(service), query.name)
     with ExitStack() as stack, stop_on_signals() as stop:
@@ -143,7 +144,7 @@ class ServiceRun:
                 instance_of(wiring, settings, is_heir=not self.was_fenced) if waits else wiring.machine_factory
             ),
             takes_over=waits,
-            transactional_ids=self._transactional_ids(),
+            transactional_ids=self._transactional_ids(wiring),
             result_writer=wiring.result_writer or FramesWriter(),
             result_key=serving.query.results.key,
             tick_ms=wiring.tick_ms,
@@ -153,6 +154,7 @@ class ServiceRun:
             parse=wiring.parse,
             table=wiring.table,
             fingerprint=fingerprint(serving.query),
+            share=wiring.share,
         )
 
     @property
@@ -166,10 +168,10 @@ class ServiceRun:
         is_elsewhere = Role.SINK not in self.roles
         return ROUTER_RESULT_POSITION_MS if self.writes_log and is_elsewhere else RESULT_POSITION_MS
 
-    def _transactional_ids(self) -> dict[Topic, str]:
+    def _transactional_ids(self, wiring: Wiring) -> dict[Topic, str]:
         settings = self.settings
         return {
-            topic: transactional_id(self.query.name, role.value)
+            topic: transactional_id(self.query.name, wiring.service if role_of(wiring.service) == role else role.value)
             for role, topic in TRANSACTIONAL.items()
             if role in self.roles and settings.transactions and (role is Role.SINK or settings.router_transactions)
         }
@@ -207,14 +209,14 @@ def open_world(roles: tuple[Role, ...], service: str, query: str, settings: Sett
     return Surroundings(log, shared, clock, metrics, health, reporter)
 
 
-def expect(reporter: Reporter, roles: tuple[Role, ...], query: Query, settings: Settings) -> None:
+def expect(reporter: Reporter, roles: tuple[Role, ...], query: Query, settings: Settings, sinks: int = 1) -> None:
     """Report which services should run: joiners report the number of joiners, the router that of workers at first.
 
     The router also reports the number of logical ANDs. Reports of these numbers by other services are ignored.
     """
     joiners = settings.joiners if roles == (Role.MUTABLE,) else 1
     workers = settings.workers if Role.ROUTER in roles else 1
-    needs = without_workers(query, joiners, settings.packing, _logical_ands(roles, settings))
+    needs = without_workers(query, joiners, settings.packing, _logical_ands(roles, settings), sinks)
     reporter.expect(needs, workers, settings.workers_packed(), 1 + settings.standbys)
 
 
@@ -281,7 +283,7 @@ def _serve_generation(charge: ServiceRun, stop: threading.Event) -> None:  # P12
     if charge.writes_log:
         world.reporter.watch_windows(serving.query)
     world.reporter.begin_generation()
-    expect(world.reporter, charge.roles, serving.query, settings)
+    expect(world.reporter, charge.roles, serving.query, settings, serving.sinks)
     with loaded_objects_spared():
         _live(spec, charge, serving, stop)
 

@@ -31,6 +31,7 @@ from spojoin.protocol.services import FIRST_INSTANCE, instance_name
 from spojoin.protocol.topic_config import TopicConfigs, topic_configs
 from spojoin.protocol.topology import Role
 from spojoin.suggest import listed
+from spojoin.wire.invariants import SINKS_MAX
 from spojoin.wire.result_forms import RESULT_FORMS
 
 #: The prefix of the settings' variables.
@@ -69,6 +70,8 @@ class Settings(BaseSettings):
     worker: which PO-Join worker this is, from 0
     workers: the worker count of new frames, until the controller requests another
     workers_max: the largest worker count; default: workers
+    sink: which sink this is, from 0, if there are several
+    sinks: how many there are, and partitions of the results; a changed number takes effect with the next generation
     columns: of the workers' grid: the window is divided by them, and frames by the rows that workers then fill
     packing: which roles share a process: apart, together, or groups such as `router+sink`; the same for all services
     standbys: whether each service has a second instance, which takes its place if it is silent
@@ -128,6 +131,8 @@ class Settings(BaseSettings):
     worker: int | None = Field(None, ge=0)
     workers: int = Field(2, ge=1, le=1024)
     workers_max: int = Field(default_factory=lambda given: given.get("workers", 1), ge=1, le=1024)
+    sink: int | None = Field(None, ge=0)
+    sinks: int = Field(1, ge=1, le=SINKS_MAX)
     columns: int = Field(1, ge=1, le=1024)
     packing: str = APART
     standbys: bool = False
@@ -206,6 +211,11 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"logical_ands is {self.logical_ands}, and packing {self.packing!r} puts the logical AND into a shared "
                 "process, which has one: set logical_ands to 1, or give it processes of its own"
+            )
+        if self.sinks > 1 and packing.is_shared(Role.SINK):
+            raise ValueError(
+                f"sinks is {self.sinks}, and packing {self.packing!r} puts the sink into a shared process, which has "
+                "one: set sinks to 1, or give it processes of its own"
             )
         try:
             topic_configs(self.topics, self.results_bytes_max)

@@ -28,6 +28,7 @@ class Topics:
     fed: the inputs that producers write; the others are results of queries
     table: the compacted topic of a query's table, the last of the inputs; None if it has none
     logical_ands: how many logical ANDs report the mutable part
+    sinks: how many partitions the results have
     """
 
     query: str
@@ -39,6 +40,7 @@ class Topics:
     fed: tuple[str, ...] = ()
     table: str | None = None
     logical_ands: int = 1
+    sinks: int = 1
 
     @classmethod
     def for_query(
@@ -48,6 +50,7 @@ class Topics:
         input_topics: Mapping[str, str],
         generation: int = FIRST_GENERATION,
         logical_ands: int = 1,
+        sinks: int = 1,
     ) -> Topics:
         """The topics of a generation of `query`; `input_topics` overrides names by stream."""
         read = [stream for stream in query.inputs if stream.table is None or stream.table.topic is not None]
@@ -56,7 +59,7 @@ class Topics:
         fed = tuple(topic for topic, fits in zip(inputs, is_fed, strict=True) if fits)
         table = inputs[-1] if read[-1].table is not None else None
         predicates, streams = len(query.predicates), len(query.streams)
-        return cls(query.name, inputs, predicates, workers_max, generation, streams, fed, table, logical_ands)
+        return cls(query.name, inputs, predicates, workers_max, generation, streams, fed, table, logical_ands, sinks)
 
     @property
     def flowing(self) -> tuple[str, ...]:
@@ -76,6 +79,7 @@ class Topics:
             streams=streams,
             workers_max=self.workers_max,
             logical_ands=self.logical_ands,
+            sinks=self.sinks,
         )
         return [LogPartition(self.name(topic), partition) for partition in range(count)]
 
@@ -94,7 +98,7 @@ class Topics:
 
     def kept(self, among: Collection[Topic] = tuple(Topic)) -> dict[str, int]:
         """Partition counts of the topics for users: results, and each input's dead letters."""
-        found = {self.name(Topic.RESULTS): 1} if Topic.RESULTS in among else {}
+        found = {self.name(Topic.RESULTS): self.sinks} if Topic.RESULTS in among else {}
         streams = range(len(self.inputs)) if Topic.DEAD in among else ()
         return found | {self.dead_letters(stream).topic: 1 for stream in streams}
 

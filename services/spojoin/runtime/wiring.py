@@ -11,6 +11,7 @@ from spojoin.protocol.access import SHARING
 from spojoin.protocol.machine import Idle, Machine, ResultPosition
 from spojoin.protocol.packed_machine import EVALUATING, Fellow, pack_of
 from spojoin.protocol.packing import edge_of, group_name, parse_packing, touched
+from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 from spojoin.protocol.services import idle_roles
 from spojoin.protocol.standby import Seat, standby_of
 from spojoin.protocol.topology import LONE_ROLES, Edge, Role, Topic, presence_partition
@@ -29,7 +30,7 @@ class Wiring:
     tick_ms: the time between `on_time` calls
     parse: makes rows of the users' messages, if the machine takes rows
     table: makes the reader of the query's table
-    result_writer: writes results in their form, if the machine makes results
+    result_writer: writes results in their form, if the machine makes results; share: into this partition
     """
 
     service: str
@@ -38,13 +39,14 @@ class Wiring:
     parse: Parse | None = None
     result_writer: ResultWriter | None = None
     table: Callable[[], TableReading] | None = None
+    share: ResultPartition = WHOLE
 
 
 Wire = Callable[[Serving, Settings], Wiring]
 
 
 def numbered(settings: Settings, name: str, count: int) -> int:
-    """The setting `joiner`, `worker` or `logical_and`, from 0 to `count` - 1. Raises ConfigurationError."""
+    """The setting `joiner`, `worker`, `logical_and` or `sink`, from 0 to `count` - 1. Raises ConfigurationError."""
     value = getattr(settings, name)
     if value is None:
         raise ConfigurationError(f"setting {name} is missing: set {ENV_PREFIX}{name.upper()} to 0..{count - 1}")

@@ -28,6 +28,8 @@ from spojoin.wire.records import (
 
 #: Positions and ranks are uint16, so a frame or a batch holds at most this many tuples.
 TUPLES_MAX = 1 << 16
+#: The most partitions of a query's results.
+SINKS_MAX = 1024
 
 
 class Rule(NamedTuple):

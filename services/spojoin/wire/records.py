@@ -281,6 +281,7 @@ class Announcement:
     inputs: the topics of its inputs, in order; empty in announcements older than this field
     owner: the owner of the query and its name; empty in announcements older than this field
     adopts: the previous owner, from whom the name is taken over; empty if the name is free, or already the owner's
+    sinks: how many partitions its results have (rule P20)
     """
 
     generation: int
@@ -290,6 +291,7 @@ class Announcement:
     inputs: tuple[str, ...] = ()
     owner: str = ""
     adopts: str = ""
+    sinks: Annotated[int, Wire(absent=1)] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,6 +472,7 @@ class Result:
         both sides ask, the number of the answer; None for other outputs
     traces: the `traceparent` of each row that answered, an Arrow string array (n,) with nulls; None if not needed
     behind: where the next generation would begin if this one ended after this result; None if not needed
+    sinks: how many partitions the generation's results have; frame f is in partition f modulo `sinks` (rule P20)
     """
 
     frame_id: int
@@ -484,6 +487,7 @@ class Result:
     probes: Annotated[I64 | None, Wire(flag="probes", is_late=True, ascends=True)] = None
     traces: Annotated[pa.Array | None, Wire(coding=TRACES, flag="traces", is_late=True)] = None
     behind: Local[Takeover | None] = None
+    sinks: Annotated[int, Wire(absent=1)] = 1
 
 
 @dataclass(slots=True)

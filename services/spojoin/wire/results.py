@@ -7,6 +7,8 @@ value, so that the output always shows its progress. The headers hold all that s
 with numbers as decimal text:
 
     spojoin-generation              the generation of the query that answered, from 1; it has its own frames and seqs
+    spojoin-sinks                   only if there are several: how many partitions the generation's results have; each
+                                    holds every such frame, and counts its own matches
     spojoin-frame, spojoin-begin    the frame, and the position where the result starts
     spojoin-end, spojoin-last       the position where it ends, and 1 if that is the frame's end, otherwise 0; only on
                                     the last message of a result
@@ -38,13 +40,14 @@ from spojoin.model import TRACEPARENT
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.columns import ipc_batch, ipc_bytes
 from spojoin.wire.headers import FORMS
-from spojoin.wire.invariants import TUPLES_MAX
+from spojoin.wire.invariants import SINKS_MAX, TUPLES_MAX
 from spojoin.wire.records import Result, Takeover
 from spojoin.wire.result_forms import FRAMES, JSON
 
 Headers = dict[str, bytes]
 
 GENERATION = "spojoin-generation"
+SINKS = "spojoin-sinks"
 FRAME = "spojoin-frame"
 BEGIN = "spojoin-begin"
 END = "spojoin-end"
@@ -79,7 +82,7 @@ class ResultProgress(NamedTuple):
     Results are out for the positions of `frame_id` before `position`, which is the frame's end if `is_last`. In the
     forms with several messages a result, the messages of probes up to `seq` are out too; if `row` is given, probe
     `seq` is out only up to that row. Messages that are out must not be written again. `matches` counts the matches of
-    all results that are out; 0 if the message has no count.
+    all results that are out; 0 if the message has no count. Of `sinks` partitions, each holds every such frame.
     """
 
     frame_id: int
@@ -89,6 +92,12 @@ class ResultProgress(NamedTuple):
     generation: int = 1
     matches: int = 0
     row: int | None = None
+    sinks: int = 1
+
+    @property
+    def following(self) -> tuple[int, int]:
+        """The frame and the position that the partition lacks next."""
+        return (self.frame_id + self.sinks, 0) if self.is_last else (self.frame_id, self.position)
 
     @property
     def place(self) -> tuple[int, int]:
@@ -125,6 +134,7 @@ def result_from_message(headers: Mapping[str, bytes], value: bytes) -> Result:
         produced_ms=produced_ms,
         produced_runs=produced_runs,
         generation=_generation(headers),
+        sinks=_sinks(headers),
     )
     _FORM.check(result)
     return result
@@ -173,6 +183,7 @@ def progress(headers: Mapping[str, bytes]) -> ResultProgress:
         generation=_generation(headers),
         matches=_number(headers, MATCHES) if MATCHES in headers else 0,
         row=_number(headers, ROW) if ROW in headers else None,
+        sinks=_sinks(headers),
     )
 
 
@@ -220,8 +231,10 @@ def _narrowed(values: NDArray[Any], widths: dict[int, np.dtype[Any]]) -> NDArray
 
 
 def _start(result: Result) -> Headers:
+    several = {SINKS: _decimal(result.sinks)} if result.sinks > 1 else {}
     return {
         GENERATION: _decimal(result.generation),
+        **several,
         FRAME: _decimal(result.frame_id),
         BEGIN: _decimal(result.begin),
     }
@@ -252,6 +265,11 @@ def _get(headers: Mapping[str, bytes], name: str) -> bytes:
 def _generation(headers: Mapping[str, bytes]) -> int:
     """The generation that answered; 1 for results from versions that had no generations."""
     return _number(headers, GENERATION) if GENERATION in headers else 1
+
+
+def _sinks(headers: Mapping[str, bytes]) -> int:
+    """How many partitions the generation's results have."""
+    return max(1, _number(headers, SINKS, SINKS_MAX)) if SINKS in headers else 1
 
 
 def _number(headers: Mapping[str, bytes], name: str, most: int = 2**63 - 1) -> int:
@@ -308,7 +326,7 @@ def _json_cells(column: pa.Array[Any]) -> list[Any]:
 
 
 class ResultSequence:
-    """Accepts a record iff it is the first or begins where the output so far ends."""
+    """Accepts a record of a partition iff it is the first or begins where the partition's output so far ends."""
 
     def __init__(self) -> None:
         self._next: tuple[int, int] | None = None
@@ -328,20 +346,18 @@ class ResultSequence:
         if progress.generation < self._generation:
             return False
         if progress.generation > self._generation:
-            self._go_over(progress.generation)
+            self._go_over(progress)
         if self._next is not None and (progress.frame_id, begin) != self._next:
             return False
         if progress.seq is not None:
             if progress.place <= self._place:
                 return False
             self._place = progress.place
-        self._next = (progress.frame_id, progress.position)
-        if progress.is_last:
-            self._next = (progress.frame_id + 1, 0)
+        self._next = progress.following
         return True
 
-    def _go_over(self, generation: int) -> None:
-        """Go over to a new generation, which counts frames and seqs anew, from its first frame on."""
+    def _go_over(self, found: ResultProgress) -> None:
+        """Go over to a new generation, which counts frames and seqs anew, from the partition's first frame on."""
         if self._generation:
-            self._next, self._place = (0, 0), (-1, 0)
-        self._generation = generation
+            self._next, self._place = (found.frame_id % found.sinks, 0), (-1, 0)
+        self._generation = found.generation

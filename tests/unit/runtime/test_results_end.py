@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import pytest
+
+from spojoin.errors import Stop
 from spojoin.ports.interfaces import LogPartition, LogRecord
 from spojoin.ports.memory import ManualClock, MemoryLog, MemoryReader
 from spojoin.protocol.machine import ResultPosition
-from spojoin.runtime.result_position import ResultsEnd, position_of_results
+from spojoin.runtime.result_position import ResultsEnds
+from spojoin.wire.records import Result
 from spojoin.wire.results import result_to_message
 from tests.support.runtime_world import result
 
@@ -30,8 +35,12 @@ class Growing(MemoryReader[bytes]):
 
 
 def write(log: MemoryLog[bytes], frame_id: int) -> None:
-    message = result_to_message(result(frame_id, 0, 4))
-    log.writer().append(RESULTS, message.value, message.headers)
+    append(log, result(frame_id, 0, 4), 0)
+
+
+def append(log: MemoryLog[bytes], record: Result, partition: int) -> None:
+    message = result_to_message(record)
+    log.writer().append(LogPartition(RESULTS.topic, partition), message.value, tuple(message.headers.items()))
 
 
 def test_the_end_is_found_while_results_go_on():
@@ -39,7 +48,25 @@ def test_the_end_is_found_while_results_go_on():
     log.create_topics({RESULTS.topic: 1})
     for frame_id in range(10):
         write(log, frame_id)
-    tail = ResultsEnd(log, Growing(log, clock), RESULTS)
-    tail.find(TIMEOUT_S, clock)
-    assert not tail.is_reading
-    assert position_of_results(tail.furthest) >= ResultPosition(10, 0)
+    tails = ResultsEnds(log, Growing(log, clock), RESULTS.topic)
+    tails.find(TIMEOUT_S, clock)
+    assert not tails.is_reading
+    assert min(tails.owed) >= ResultPosition(10, 0)
+
+
+def test_results_are_out_as_far_as_in_the_partition_that_lacks_the_earliest():
+    log, clock = MemoryLog[bytes](), ManualClock()
+    log.create_topics({RESULTS.topic: 3})
+    for frame_id in (0, 3, 6, 2):
+        append(log, replace(result(frame_id, 0, 4), sinks=3), frame_id % 3)
+    tails = ResultsEnds(log, log.reader(), RESULTS.topic, sinks=3)
+    tails.find(TIMEOUT_S, clock)
+    assert tails.owed == [ResultPosition(9, 0), ResultPosition(1, 0), ResultPosition(5, 0)]
+
+
+def test_another_number_of_partitions_than_the_announced_one_is_refused():
+    log, clock = MemoryLog[bytes](), ManualClock()
+    log.create_topics({RESULTS.topic: 2})
+    append(log, replace(result(0, 0, 4), sinks=2), 0)
+    with pytest.raises(Stop, match="have 2 partitions, and 1 are announced"):
+        ResultsEnds(log, log.reader(), RESULTS.topic).find(TIMEOUT_S, clock)

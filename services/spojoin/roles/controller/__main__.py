@@ -51,7 +51,7 @@ def _serve(settings: Settings) -> None:
         refused_at_start(cluster, error)
         raise
     query = found.query
-    needs = without_workers(query, settings.joiners, settings.packing, settings.logical_ands)
+    needs = without_workers(query, settings.joiners, settings.packing, settings.logical_ands, settings.sinks)
     topics = Topics.for_query(query, settings.workers_max, settings.input_topics)
     controlled = ControlledQuery(cluster, topics, settings, limits_of(settings), needs, found)
     log_lines.configure(settings.log_level, SERVICE, query.name)
@@ -103,11 +103,13 @@ class ControlledQuery:
             reporter.judged(foreign(self.topics.query, found, settings.owner))
             return None
         if self.given is not None:
-            refusal = refused(self.given.query, found, replace=settings.replace)
+            refusal = refused(self.given.query, found, replace=settings.replace, sinks=settings.sinks)
             self.given.judging(reporter.judged)(refusal)
             if refusal and found.current is not None:
                 served = announced_query(found.current)
-                needs = without_workers(served, settings.joiners, settings.packing, settings.logical_ands)
+                needs = without_workers(
+                    served, settings.joiners, settings.packing, settings.logical_ands, found.current.sinks
+                )
                 followed = replace(followed, needs=needs)
         return followed
 

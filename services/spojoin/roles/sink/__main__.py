@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from spojoin.protocol.machine import Idle
+from spojoin.protocol.result_partitions import WHOLE, ResultPartition
+from spojoin.protocol.services import names_from_one
 from spojoin.protocol.topology import Role, Topic, topic_name
 from spojoin.roles.sink.machine import SinkMachine
 from spojoin.runtime.generations import Serving
@@ -9,16 +12,20 @@ from spojoin.runtime.process import leave, main
 from spojoin.runtime.registry import check_single_rows, result_writer_of
 from spojoin.runtime.service import run
 from spojoin.runtime.settings import Settings, load_settings
-from spojoin.runtime.wiring import Wiring
+from spojoin.runtime.wiring import Wiring, numbered
 
 
 def wire(serving: Serving, settings: Settings) -> Wiring:
-    """How the runtime makes a sink."""
+    """How the runtime makes a sink; one beyond those of the generation waits for the next."""
     query, generation = serving.query, serving.generation
     check_single_rows(query, settings.results_format)
+    if settings.sink is not None and settings.sink >= serving.sinks:
+        return Wiring(f"{Role.SINK}-{settings.sink}", lambda _: Idle())
+    share = WHOLE if serving.sinks == 1 else ResultPartition(numbered(settings, "sink", serving.sinks), serving.sinks)
     return Wiring(
-        "sink",
-        lambda result_position: SinkMachine(query, result_position, generation, serving.runner.each),
+        names_from_one(Role.SINK, serving.sinks)[share.number],
+        lambda result_position: SinkMachine(query, result_position, generation, serving.runner.each, share=share),
+        share=share,
         result_writer=result_writer_of(settings, topic_name(query.name, Topic.RESULTS)),
     )
 

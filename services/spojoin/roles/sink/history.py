@@ -207,7 +207,7 @@ class History:
             store.append_rows(self._batches[first])
         store.extend(tail)
         self._store = store
-        self._batches = {}
+        self._batches = {first: held for first, held in self._batches.items() if first < reached}
 
     def keys(self, seqs: I64) -> pa.Array:
         """Keys of tuples by seq, int64 (n,)."""

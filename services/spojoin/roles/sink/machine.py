@@ -1,7 +1,8 @@
 """The sink's state machine: exact sets of parts, in order, each frame position once (rules P6 and P9).
 
 The frame determines which parts must answer. Results go out in frame order as soon as all parts cover some positions;
-the last result in the topic is the recovery point of the whole join.
+the last results in the topic's partitions are the recovery point of the whole join. Each of several sinks answers some
+frames, into its own partition (rule P20).
 
 `SinkMachine.on_record` takes a row's last steps: it assigns each part to its frame, finds the next positions that are
 complete, projects their matches to the rows of the output, and emits these as one result.
@@ -16,6 +17,7 @@ from spojoin.model import Output, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.generations import takeover_behind
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
+from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 from spojoin.protocol.retention import LogBegin
 from spojoin.protocol.topic_config import RESTATED_MS
 from spojoin.protocol.topology import FIRST_GENERATION, Topic
@@ -41,21 +43,25 @@ class SinkMachine(Machine):
         each: Each = in_turn,
         *,
         trims: bool = True,
+        share: ResultPartition = WHOLE,
     ) -> None:
         """each: calls functions and returns their results in order, possibly on several threads.
 
         trims: whether topics are trimmed behind the results, for which each record's offset is kept
+        share: the partition of the results that this sink writes
         """
         self._query = query
         self._generation = generation
         self._result_position = result_position
         self._reader = LogFollower()
         self._frames: deque[Frame] = deque()
-        self._next_frame, self._position = result_position
+        self._share = share
+        self._next_frame, self._position = share.next_owed(result_position)
         self._parts = WaitingParts(query)
         self._histories = StreamHistories(query)
         self._answering = Answering(query, self._histories.streams, each)
-        self._trimming = Trimming(len(query.streams)) if trims else None
+        self._is_kept = trims
+        self._trimming = Trimming(len(query.streams)) if trims and share.trims else None
         self._begin = LogBegin() if trims else None
         self._restating = Restating()
 
@@ -72,7 +78,8 @@ class SinkMachine(Machine):
         if isinstance(record, Part):
             if self._trimming is not None:
                 self._trimming.note_part(partition, offset, record)
-            self._parts.accept_chunk(record, partition, self._next_frame, self._result_position)
+            if self._share.has(record.frame_id):
+                self._parts.accept_chunk(record, partition, self._next_frame, self._result_position)
         elif isinstance(record, Batch):
             if self._trimming is not None:
                 self._trimming.note_batch(partition, offset, record)
@@ -81,16 +88,17 @@ class SinkMachine(Machine):
             self._accept_frame(record, offset)
         while (span := self._complete_span()) is not None:
             answers = self._answering.answer_span(span, self._parts.matches_in(span))
-            yield Emit(Topic.RESULTS, 0, self._result(span, answers))
+            yield Emit(Topic.RESULTS, self._share.number, self._result(span, answers))
             self._move_past(span)
 
     def _accept_frame(self, frame: Frame, offset: int) -> None:
-        if self._trimming is not None and self._begin is not None:
+        if self._trimming is not None:
             self._trimming.note_frame(frame, offset)
+        if self._begin is not None:
             self._begin.note_frame(frame.frame_id)
             self._restating.frame = frame
         self._histories.accept_frame(frame)
-        if frame.frame_id >= self._result_position.frame_id:
+        if frame.frame_id >= self._next_frame and self._share.has(frame.frame_id):
             self._frames.append(frame)
         elif not self._frames:
             self._histories.drop_before(frame)
@@ -120,6 +128,7 @@ class SinkMachine(Machine):
             produced_ms=frame.produced_ms[:0] if frame.is_silent else frame.produced_ms,
             produced_runs=frame.produced_runs[:0] if frame.is_silent else frame.produced_runs,
             generation=self._generation,
+            sinks=self._share.count,
             matches=answers.matches if self._query.results.output in (Output.BITMAP, Output.ROWS) else 0,
             probes=answers.probes,
             traces=answers.traces,
@@ -128,7 +137,7 @@ class SinkMachine(Machine):
 
     def _left_by(self, frame: Frame) -> Takeover | None:  # P9.7
         """The takeover that would follow a frame, so that results and inputs alone show which rows were answered."""
-        if self._trimming is None or frame.is_silent:
+        if not self._is_kept or frame.is_silent:
             return None
         return takeover_behind(frame, self._generation, self._query.order.lateness_us)
 
@@ -142,7 +151,7 @@ class SinkMachine(Machine):
 
     def _finish_frame(self, frame: Frame) -> None:
         self._frames.popleft()
-        self._next_frame, self._position = frame.frame_id + 1, 0
+        self._next_frame, self._position = frame.frame_id + self._share.count, 0
         self._parts.drop_frame(frame)
         self._histories.drop_before(frame)
 
@@ -157,10 +166,10 @@ class SinkMachine(Machine):
             self._begin.check_reaches_back(self._result_position, now_ms)
         while (span := self._complete_span()) is not None:
             answers = self._answering.answer_span(span, self._parts.matches_in(span))
-            yield Emit(Topic.RESULTS, 0, self._result(span, answers))
+            yield Emit(Topic.RESULTS, self._share.number, self._result(span, answers))
             self._move_past(span)
         if self._restating.is_due(now_ms) and self._restating.frame is not None:
-            yield Emit(Topic.RESULTS, 0, self._restated(self._restating.frame))
+            yield Emit(Topic.RESULTS, self._share.number, self._restated(self._restating.frame))
 
     def _restated(self, frame: Frame) -> Result:  # P9.8
         """The result position again, as a result without rows; any frame determines its columns."""
@@ -174,9 +183,10 @@ class SinkMachine(Machine):
             produced_ms=frame.produced_ms[:0],
             produced_runs=frame.produced_runs[:0],
             generation=self._generation,
+            sinks=self._share.count,
             probes=answers.probes,
             traces=answers.traces,
-            behind=self._left_by(frame) if frame.frame_id == self._next_frame - 1 else None,
+            behind=self._left_by(frame) if frame.frame_id == self._next_frame - self._share.count else None,
         )
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
@@ -189,7 +199,9 @@ class SinkMachine(Machine):
         self._result_position = max(self._result_position, result_position)
         while self._frames and self._frames[0].frame_id < result_position.frame_id:
             self._finish_frame(self._frames[0])
-        self._next_frame, self._position = max((self._next_frame, self._position), result_position)
+        self._next_frame, self._position = max(
+            (self._next_frame, self._position), self._share.next_owed(result_position)
+        )
 
     # -- state and counters
 
