@@ -107,9 +107,14 @@ def test_a_history_restored_from_batches_in_any_order_is_the_whole(seed: int) ->
     random.shuffle(batches)
     tail = random.choice([30, 60])
     history = History(has_keys=True)
+    frames = [*range(tail, 90, 10)]
+    early = random.choice([0, len(frames)])
+    for begin in frames[:early]:
+        history.append_rows(begin, held(begin, begin + 10))
     for begin, end in batches:
         history.restore_batch(begin, held(begin, end))
-    for begin in range(tail, 90, 10):
+        history.covers(0)  # what adjoins is held from now on, whatever lacks before it
+    for begin in frames[early:]:
         history.append_rows(begin, held(begin, begin + 10))
     reached = random.randrange(tail)
     history.drop_below(reached)
