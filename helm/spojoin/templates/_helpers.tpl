@@ -259,8 +259,8 @@ podAntiAffinity:
       podAffinityTerm:
         topologyKey: kubernetes.io/hostname
         labelSelector: {{ include "spojoin.bothSelector" $both | nindent 10 }}
-        {{- if and (or .process.index .joiner) (semverCompare ">=1.31.0-0" .root.Capabilities.KubeVersion.Version) }}
-        matchLabelKeys: [{{ if .joiner }}joiner{{ else }}apps.kubernetes.io/pod-index{{ end }}]
+        {{- if and (or .process.index .number) (semverCompare ">=1.31.0-0" .root.Capabilities.KubeVersion.Version) }}
+        matchLabelKeys: [{{ if .number }}{{ .counted }}{{ else }}apps.kubernetes.io/pod-index{{ end }}]
         {{- end }}
 {{- end }}
 {{- end }}
@@ -301,8 +301,8 @@ topologySpreadConstraints:
 metadata:
   labels:
     {{- include "spojoin.podLabels" . | nindent 4 }}
-    {{- with .joiner }}
-    joiner: {{ . | quote }}
+    {{- with .number }}
+    {{ $.counted }}: {{ . | quote }}
     {{- end }}
     {{- with .root.Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
   annotations:
@@ -343,8 +343,8 @@ spec:
         # A removed worker continues until no frame waits for it. In an upgrade, it continues while other pods start.
         - {name: SPOJOIN_DRAIN_MS, value: {{ mul 1000 (min 20 (max 1 (sub .root.Values.terminationGracePeriodSeconds 10))) | quote }}}
         {{- end }}
-        {{- with .joiner }}
-        - {name: SPOJOIN_JOINER, value: {{ . | quote }}}
+        {{- with .number }}
+        - {name: SPOJOIN_{{ upper $.counted }}, value: {{ . | quote }}}
         {{- end }}
         {{- with .process.index }}
         - name: {{ . }}

@@ -63,6 +63,15 @@
 {{- max $workers $inside (.Values.pojoin.maxReplicas | default (ternary 8 $workers (eq $inside 0)) | int) }}
 {{- end }}
 
+{{- /* The number of sinks, each with its own partition of the results. */}}
+{{- define "spojoin.sinks" -}}
+{{- $sinks := .Values.sink.replicas | default 1 | int }}
+{{- if and (gt $sinks 1) (ne (include "spojoin.componentOf" (dict "root" . "role" "sink")) "sink") }}
+{{- fail (printf "sink.replicas is %d, and packing %s has the sink share a process, in which there is one: leave the sink out of the packing's groups, or set sink.replicas to 1" $sinks (include "spojoin.packing" .)) }}
+{{- end }}
+{{- $sinks }}
+{{- end }}
+
 {{- /* All processes of packable roles: a YAML list of {name, component, roles}. Numbered processes also have `index`, the
      variable of a pod's number, and `start`, the first number. */}}
 {{- define "spojoin.processes" -}}

@@ -21,6 +21,7 @@
 {{- end }}
 - {name: SPOJOIN_WORKERS, value: {{ include "spojoin.workers" . | quote }}}
 - {name: SPOJOIN_COLUMNS, value: {{ .Values.pojoin.columns | quote }}}
+- {name: SPOJOIN_SINKS, value: {{ include "spojoin.sinks" . | quote }}}
 - {name: SPOJOIN_WORKERS_MAX, value: {{ include "spojoin.workersMax" . | quote }}}
 {{- with include "spojoin.packing" . }}
 {{- if ne . "apart" }}
@@ -72,7 +73,7 @@
 {{- define "spojoin.checkSettings" -}}
 {{- $instead := dict
   "query_file" "query" "bootstrap_servers" "kafka.bootstrapServers" "joiners" "mutable.replicas" "workers" "pojoin.replicas"
-  "workers_max" "pojoin.maxReplicas" "columns" "pojoin.columns" "autoscale" "controller.autoscale.enabled" "scale_once" "pojoin.replicas"
+  "workers_max" "pojoin.maxReplicas" "columns" "pojoin.columns" "sinks" "sink.replicas" "autoscale" "controller.autoscale.enabled" "scale_once" "pojoin.replicas"
   "scale_min" "controller.autoscale.minReplicas"
   "scale_max" "controller.autoscale.maxReplicas" "drain_ms" "terminationGracePeriodSeconds"
   "topics" "topics.config" "packing" "packing" "workers_inside" "pojoin.inside" "standbys" "standbys" "patience_ms" "patienceMs"
@@ -82,7 +83,7 @@
 {{- with get $instead (lower $name) }}
 {{- fail (printf "settings.%s is set by the chart itself: set %s instead" $name .) }}
 {{- end }}
-{{- if has (lower $name) (list "joiner" "worker" "instance" "metrics_port" "statefulset" "namespace" "owner") }}
+{{- if has (lower $name) (list "joiner" "worker" "sink" "instance" "metrics_port" "statefulset" "namespace" "owner") }}
 {{- fail (printf "settings.%s is set by the chart itself: remove it" $name) }}
 {{- end }}
 {{- end }}

@@ -60,9 +60,14 @@ def test_a_role_makes_the_topics_of_later_generations_that_it_sees(role: Role) -
 
 
 @pytest.mark.parametrize("principal", EVERYBODY)
-def test_a_prefix_covers_one_topic_of_one_query(principal: Role | Person) -> None:
+def test_a_prefix_covers_one_query(principal: Role | Person) -> None:
     prefixes = {right.name for right in rights(principal, "q", INPUTS) if right.is_prefix}
-    assert prefixes <= {f"q.generation.{topic.value}." for topic in OWN}
+    assert prefixes <= {*(f"q.generation.{topic.value}." for topic in OWN), "spojoin.q.generation.sink."}
+
+
+def test_the_prefix_of_a_sinks_rights_covers_the_ids_of_several_sinks() -> None:
+    ids = {right.name for right in rights(Role.SINK, "q", INPUTS) if right.kind is ResourceKind.TRANSACTIONAL_ID}
+    assert ids == {transactional_id("q", "sink"), transactional_id("q", "sink-12").removesuffix("12")}
 
 
 @pytest.mark.parametrize("principal", EVERYBODY)
