@@ -6,7 +6,17 @@ import pytest
 
 from spojoin.errors import QueryError
 from spojoin.model import GENERATION_PART
-from spojoin.protocol.access import UNUSED_GROUP, Operation, Person, ResourceKind, Right, names, rights, seen_by
+from spojoin.protocol.access import (
+    UNUSED_GROUP,
+    Operation,
+    Person,
+    ResourceKind,
+    Right,
+    names,
+    rights,
+    seen_by,
+    transactional_id,
+)
 from spojoin.protocol.packing import PACKABLE, with_standbys
 from spojoin.protocol.topology import KEPT, SHARED, TOPOLOGY, Edge, Role, Topic, later_generations, topic_name
 from spojoin.query.load import parse_query
@@ -110,6 +120,10 @@ def test_only_router_and_sink_write_in_transactions_and_only_the_predictor_joins
     assert joined == {
         (Role.ROUTER, Right(ResourceKind.TRANSACTIONAL_ID, "spojoin.q.router", Operation.WRITE)),
         (Role.SINK, Right(ResourceKind.TRANSACTIONAL_ID, "spojoin.q.sink", Operation.WRITE)),
+        (
+            Role.SINK,
+            Right(ResourceKind.TRANSACTIONAL_ID, "spojoin.q.generation.sink.", Operation.WRITE, is_prefix=True),
+        ),
         (Role.PREDICTOR, Right(ResourceKind.GROUP, "spojoin.q.predictor", Operation.READ)),
     }
     assert {right.operation for _, right in found - joined} == {Operation.DESCRIBE}
