@@ -71,6 +71,13 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
         "batches kept as rows change",
         "grid changes in the log",
     ),
+    "P20 result partitions": (
+        "frame answered by one of several sinks",
+        "sink ahead of the result position",
+        "result of a partition that is ahead left out",
+        "part for another sink left out",
+        "number of partitions changes",
+    ),
     "P22 mutable part": (
         "frame evaluated by one of several joiners",
         "batch sorted by one of several joiners",

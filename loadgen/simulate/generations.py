@@ -34,6 +34,7 @@ from loadgen.simulate.scenario import (
     with_packings,
     with_reader,
 )
+from loadgen.simulate.sink_mutants import CHANGED_SINKS_MUTANTS
 from loadgen.simulate.succession import Era, judge_succession
 from loadgen.simulate.verdict import Wrong
 from loadgen.simulate.world import World
@@ -169,7 +170,7 @@ class InputsReader:
         pass
 
 
-_PLANTED = {**GENERATION_MUTANTS, **REPLACED_ASKING_MUTANTS}
+_PLANTED = {**GENERATION_MUTANTS, **REPLACED_ASKING_MUTANTS, **CHANGED_SINKS_MUTANTS}
 
 
 def run_replacement(seed: int, mutant: str | None = None) -> Failure | None:

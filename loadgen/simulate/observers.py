@@ -23,6 +23,7 @@ from spojoin.protocol.grid import Grid
 from spojoin.protocol.machine import BY_REFERENCE, ResultPosition
 from spojoin.protocol.packed_machine import Pack, PackMember, _Held
 from spojoin.protocol.packing import roles_of
+from spojoin.protocol.result_partitions import ResultPartition
 from spojoin.protocol.services import Rotation, role_of
 from spojoin.protocol.standby import Seat, Standby
 from spojoin.protocol.topology import Role, Topic
@@ -34,7 +35,8 @@ from spojoin.roles.router.asking import AskingSide
 from spojoin.roles.router.event_time_order import EventTimeOrder
 from spojoin.roles.router.machine import RouterMachine, WorkerRequest
 from spojoin.roles.router.value_numbers import ValueNumbers
-from spojoin.roles.sink.assembly import PartChunks, WaitingParts
+from spojoin.roles.sink.assembly import FrameSpan, PartChunks, WaitingParts
+from spojoin.roles.sink.machine import SinkMachine
 from spojoin.wire.records import Barrier, Batch, Frame, Part, Presence, Record, StreamSlice, Takeover, WorkerCount
 
 Events = Counter[Event]
@@ -201,6 +203,8 @@ def _takes_over(events: Events, world: GenerationsWorld, takeover: Takeover) -> 
     events["P12 generations", "takeover of an order by time"] += bool(takeover.checkpoint)
     backfill = world._replacement.backfills[takeover.generation - 2].value
     events["P12 generations", _BACKFILLS[backfill]] += 1
+    before, after = world._replacement.scenarios[takeover.generation - 2 : takeover.generation]
+    events["P20 result partitions", "number of partitions changes"] += before.sinks != after.sinks
 
 
 _BACKFILLS = {
@@ -358,6 +362,24 @@ def _chunk(events: Events, chunks: PartChunks, chunk: Part, _: int) -> None:
 @_before(WaitingParts, "accept_chunk")
 def _part(events: Events, _: WaitingParts, chunk: Part, __: int, next_frame: int, *___: object) -> None:
     events["P6 parts", "part of a finished frame dropped"] += chunk.frame_id < next_frame
+
+
+@_before(SinkMachine, "_move_past")
+def _answered(events: Events, sink: SinkMachine, span: FrameSpan) -> None:
+    is_shared = sink._share.count > 1
+    events["P20 result partitions", "frame answered by one of several sinks"] += is_shared
+    is_ahead = span.frame.frame_id - sink._result_position.frame_id >= sink._share.count
+    events["P20 result partitions", "sink ahead of the result position"] += is_shared and is_ahead
+
+
+@_after(ResultPartition, "has")
+def _has(events: Events, is_own: bool, *_: object) -> None:
+    events["P20 result partitions", "part for another sink left out"] += not is_own
+
+
+@_after(Process, "_is_out")
+def _was_out(events: Events, is_out: bool, *_: object) -> None:
+    events["P20 result partitions", "result of a partition that is ahead left out"] += is_out
 
 
 # --- packings and standbys --------------------------------------------------------------------------------------------

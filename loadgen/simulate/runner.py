@@ -30,6 +30,7 @@ from loadgen.simulate.pack_mutants import PACK_MUTANTS
 from loadgen.simulate.run import Failure, draw_statement, planted_in_run, run_scenario, run_seed, run_statement, warm_up
 from loadgen.simulate.scenario import draw
 from loadgen.simulate.scenario_files import options_of, read_scenario, write_scenario
+from loadgen.simulate.sink_mutants import CHANGED_SINKS_MUTANTS, SINK_MUTANTS
 from loadgen.simulate.statement_mutants import STATEMENT_MUTANTS
 from loadgen.simulate.tables import TABLE_MUTANTS, run_table, run_table_scenario
 from spojoin.columns.extract import forget_extractors
@@ -53,8 +54,14 @@ class RunKind:
     mutants: Mapping[str, Mutant]
 
 
-SERVED = RunKind("", draw, run_scenario, run_seed, {**MUTANTS, **PACK_MUTANTS, **LISTING_MUTANTS})
-REPLACED = RunKind("--generations", draw_replacement, run_generations, run_replacement, GENERATION_MUTANTS)
+SERVED = RunKind("", draw, run_scenario, run_seed, {**MUTANTS, **PACK_MUTANTS, **LISTING_MUTANTS, **SINK_MUTANTS})
+REPLACED = RunKind(
+    "--generations",
+    draw_replacement,
+    run_generations,
+    run_replacement,
+    {**GENERATION_MUTANTS, **CHANGED_SINKS_MUTANTS},
+)
 STATEMENTS = RunKind(
     "--statements", draw_statement, run_scenario, run_statement, {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS}
 )

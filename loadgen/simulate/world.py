@@ -25,7 +25,7 @@ from spojoin.errors import Fenced
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.packed_machine import EVALUATING, Fellow, pack_of
 from spojoin.protocol.packing import DERIVED, edge_of
-from spojoin.protocol.result_partitions import ResultPartition
+from spojoin.protocol.result_partitions import ResultPartition, out_everywhere
 from spojoin.protocol.services import Rotation, share_of_joiner
 from spojoin.protocol.standby import ECHOES, Seat, standby_of
 from spojoin.protocol.topology import Role, Topic, mutable_partition, partitions, presence_partition
@@ -89,7 +89,7 @@ class World:
         self._versions = 0
         self._terms: dict[str, int] = {}
         self._packing, self._repacks = scenario.packing, list(scenario.repacks)
-        self._result_positions = [self.results.result_position]
+        self._result_positions = [self._result_position()]
         self._feed = InputsFeed(scenario.inputs)
         self._ghosts: list[AppendsUnderWay] = []
         self._stray: set[int] = set()
@@ -214,8 +214,16 @@ class World:
     def _open_writers(self, process: Process) -> None:
         self._lose(self._writers.open(process.post.roles, process.outbox, self.log, process.post.sink))
         if Role.SINK in process.post.roles:
-            process.results_out = self.results.owed[process.post.sink]
+            process.results_out = self._out_in(process.post.sink)
         self._ghosts = [ghost for ghost in self._ghosts if ghost]
+
+    def _out_in(self, sink: int) -> ResultPosition:
+        """What a sink's partition of the results lacks."""
+        return self.results.owed[sink]
+
+    def _result_position(self) -> ResultPosition:
+        """How far results are out, as the services compute it."""
+        return out_everywhere(self.results.owed)
 
     def _lose(self, lost: list[Record]) -> None:
         self.dead_lost += [record for record in lost if isinstance(record, DeadLetter)]
@@ -268,7 +276,7 @@ class World:
         return self.wiring.sink(self.scenario.query, result_position, share)
 
     def _restart_position(self) -> ResultPosition:
-        return self.results.result_position
+        return self._result_position()
 
     # -- appends to the log
 
@@ -284,7 +292,7 @@ class World:
         elif target[0] is Topic.RESULTS:
             self.results.hear(record, target[1])
             self.in_order.hear(record, target[1])
-            self._result_positions.append(self.results.result_position)
+            self._result_positions.append(self._result_position())
         elif target[0] is Topic.DEAD and isinstance(record, DeadLetter):
             self.dead.append(record)
         return record
@@ -576,7 +584,7 @@ class World:
 
     def _hear_and_tick(self, process: Process) -> bool:
         process.go_on(odds.ALL)
-        process.hear(self.results.result_position)
+        process.hear(self._result_position())
         process.begin(process.machine.on_time(self.now_ms))
         process.go_on(odds.ALL)
         return True
@@ -638,7 +646,7 @@ class World:
         elif self.rng.random() < self.scenario.faults.stale:
             process.hear(self.rng.choice(self._result_positions))
         else:
-            process.hear(self.results.result_position)
+            process.hear(self._result_position())
 
     def _read(self, process: Process) -> bool:
         targets = process.readable(self.step)

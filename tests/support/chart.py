@@ -117,10 +117,10 @@ def _value(entry: Manifest) -> str:
 
 
 def pods(documents: Iterable[Manifest]) -> dict[str, Pod]:
-    """All objects that make pods, by component; of mutable joiners, which have one each, the first."""
+    """All objects that make pods, by component; of joiners and several sinks, which have one each, the first."""
     by_component: dict[str, Pod] = {}
     for pod in _pods(documents):
-        assert pod.component not in by_component or "joiner" in pod.labels, "two of a component"
+        assert pod.component not in by_component or {"joiner", "sink"} & pod.labels.keys(), "two of a component"
         by_component.setdefault(pod.component, pod)
     return by_component
 

@@ -63,6 +63,19 @@
 {{- max $workers $inside (.Values.pojoin.maxReplicas | default (ternary 8 $workers (eq $inside 0)) | int) }}
 {{- end }}
 
+{{- /* The number of sinks, each with its own partition of the results. */}}
+{{- define "spojoin.sinks" -}}{{ include "spojoin.countApart" (dict "root" . "role" "sink" "key" "sink") }}{{- end }}
+{{- define "spojoin.logicalAnds" -}}{{ include "spojoin.countApart" (dict "root" . "role" "logical-and" "key" "logicalAnd") }}{{- end }}
+
+{{- /* How many services a role has that may have several only in processes of their own: dict "root" $ "role" … "key" <its values> */}}
+{{- define "spojoin.countApart" -}}
+{{- $count := (get .root.Values .key).replicas | default 1 | int }}
+{{- if and (gt $count 1) (ne (include "spojoin.componentOf" (dict "root" .root "role" .role)) .role) }}
+{{- fail (printf "%s.replicas is %d, and packing %s puts %s into a shared process, which has one: set %s.replicas to 1, or give it processes of its own" .key $count (include "spojoin.packing" .root) .role .key) }}
+{{- end }}
+{{- $count }}
+{{- end }}
+
 {{- /* All processes of packable roles: a YAML list of {name, component, roles}. Numbered processes also have `index`, the
      variable of a pod's number, and `start`, the first number. */}}
 {{- define "spojoin.processes" -}}

@@ -19,11 +19,10 @@
 {{- if eq (include "spojoin.componentOf" (dict "root" . "role" "mutable")) "mutable" }}
 - {name: SPOJOIN_JOINERS, value: {{ .Values.mutable.replicas | quote }}}
 {{- end }}
-{{- if eq (include "spojoin.componentOf" (dict "root" . "role" "logical-and")) "logical-and" }}
-- {name: SPOJOIN_LOGICAL_ANDS, value: {{ .Values.logicalAnd.replicas | quote }}}
-{{- end }}
 - {name: SPOJOIN_WORKERS, value: {{ include "spojoin.workers" . | quote }}}
 - {name: SPOJOIN_COLUMNS, value: {{ .Values.pojoin.columns | quote }}}
+- {name: SPOJOIN_LOGICAL_ANDS, value: {{ include "spojoin.logicalAnds" . | quote }}}
+- {name: SPOJOIN_SINKS, value: {{ include "spojoin.sinks" . | quote }}}
 - {name: SPOJOIN_WORKERS_MAX, value: {{ include "spojoin.workersMax" . | quote }}}
 {{- with include "spojoin.packing" . }}
 {{- if ne . "apart" }}
@@ -75,7 +74,7 @@
 {{- define "spojoin.checkSettings" -}}
 {{- $instead := dict
   "query_file" "query" "bootstrap_servers" "kafka.bootstrapServers" "joiners" "mutable.replicas" "logical_ands" "logicalAnd.replicas"
-  "workers" "pojoin.replicas"
+  "sinks" "sink.replicas" "workers" "pojoin.replicas"
   "workers_max" "pojoin.maxReplicas" "columns" "pojoin.columns" "autoscale" "controller.autoscale.enabled" "scale_once" "pojoin.replicas"
   "scale_min" "controller.autoscale.minReplicas"
   "scale_max" "controller.autoscale.maxReplicas" "drain_ms" "terminationGracePeriodSeconds"
@@ -86,7 +85,7 @@
 {{- with get $instead (lower $name) }}
 {{- fail (printf "settings.%s is set by the chart itself: set %s instead" $name .) }}
 {{- end }}
-{{- if has (lower $name) (list "joiner" "worker" "logical_and" "instance" "metrics_port" "statefulset" "namespace" "owner") }}
+{{- if has (lower $name) (list "joiner" "worker" "logical_and" "sink" "instance" "metrics_port" "statefulset" "namespace" "owner") }}
 {{- fail (printf "settings.%s is set by the chart itself: remove it" $name) }}
 {{- end }}
 {{- end }}

@@ -10,6 +10,7 @@ import enum
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from spojoin.model import GENERATION_PART
 from spojoin.protocol.packing import PACKABLE, with_standbys
 from spojoin.protocol.topology import (
     KEPT,
@@ -72,7 +73,7 @@ class Operation(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """One operation on the resource of this name, or if `is_prefix`, on all topics whose names begin with it."""
+    """One operation on the resource of this name, or if `is_prefix`, on all whose names begin with it."""
 
     kind: ResourceKind
     name: str
@@ -93,7 +94,13 @@ def group_rights(roles: Iterable[Role], query: str, inputs: Sequence[str]) -> tu
 
 def transactional_id(query: str, service: str) -> str:
     """The transactional id of a service that writes in transactions."""
-    return f"spojoin.{query}.{service}"
+    role, _, number = service.rpartition("-")
+    return f"{_ids_of_sinks(query)}{number}" if role == Role.SINK else f"spojoin.{query}.{service}"
+
+
+def _ids_of_sinks(query: str) -> str:
+    """The prefix of the ids of several sinks, which no other query's id has: its name would have a reserved part."""
+    return f"spojoin.{query}.{GENERATION_PART}.{Role.SINK}."
 
 
 def consumer_group(query: str, service: str) -> str:
@@ -135,6 +142,8 @@ def _of_role(role: Role, query: str, inputs: Sequence[str]) -> Iterator[Right]:
     yield Right(ResourceKind.GROUP, UNUSED_GROUP, Operation.DESCRIBE)
     if role in TRANSACTIONAL:
         yield Right(ResourceKind.TRANSACTIONAL_ID, transactional_id(query, role), Operation.WRITE)
+    if role is Role.SINK:
+        yield Right(ResourceKind.TRANSACTIONAL_ID, _ids_of_sinks(query), Operation.WRITE, is_prefix=True)
     if role_entry(role).joins_group:
         yield Right(ResourceKind.GROUP, consumer_group(query, role), Operation.READ)
 

@@ -183,7 +183,7 @@ class GenerationChooser:
             return irreplaceable(self._query, wanted)
         return ""
 
-    def _is_given(self, announcement: Announcement) -> bool:
+    def _is_given(self, announcement: Announcement) -> bool:  # P20.1
         """Whether an announcement is of the query and the number of sinks that this service was given."""
         return (announcement.fingerprint, announcement.sinks) == (self._mark, self._settings.sinks)
 

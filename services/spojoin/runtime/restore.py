@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
@@ -36,7 +37,7 @@ from spojoin.runtime.service import ANNOUNCER_MS
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Announcement, Frame, Takeover
-from spojoin.wire.results import ResultProgress, progress, takeover_of
+from spojoin.wire.results import BEGIN, ResultProgress, progress, takeover_of
 
 #: How many records the first look at the end of the results reads, and the factor by which each further look grows.
 LOOK_RECORDS, LOOK_GROWTH = 64, 8
@@ -66,10 +67,14 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class ResultsSoFar:
-    """The end of the results: the last message's progress, and the last takeover; None if there is none."""
+    """The end of the results: the last message's progress, and the last takeover; None if there is none.
+
+    ahead: of several partitions, how many answers are out behind that place, which is that of the last one
+    """
 
     last: ResultProgress | None = None
     takeover: Takeover | None = None
+    ahead: int = 0
 
 
 @dataclass(slots=True)
@@ -80,6 +85,7 @@ class Restoration:
     query: Query
     input_topics: Mapping[str, str]
     old: Log[bytes] | None = None
+    _sinks: int = field(default=1, init=False)
 
     def begin(self, *, accepts_again: bool = False) -> Restored:
         """Begin the next generation. Raises ConfigurationError if it can't be exact and that isn't accepted."""
@@ -87,6 +93,8 @@ class Restoration:
         found, ended = generations_of(before, query), results_so_far(before, query)
         number = max(found.current_number, 0 if ended.last is None else ended.last.generation)
         self._check(found)
+        wanted = found.wanted or ended.last
+        self._sinks = 1 if wanted is None else wanted.sinks
         topics = Topics.for_query(query, 1, self.input_topics, number)
         takeover = self._takeover(before, topics, found, ended)
         again = _answers_again(ended, takeover)
@@ -189,7 +197,8 @@ class Restoration:
     def _announcement(self, number: int) -> Announcement:
         """An announcement without an owner, so that the name's owner stays the same."""
         inputs = Topics.for_query(self.query, 1, self.input_topics).inputs
-        return Announcement(number, fingerprint(self.query), self.query.text, Backfill.WINDOW.value, inputs)
+        text, mark = self.query.text, fingerprint(self.query)
+        return Announcement(number, mark, text, Backfill.WINDOW.value, inputs, sinks=self._sinks)
 
     def _hand_over(self, takeover: Takeover, number: int) -> None:
         topic = GenerationsTopic(self.log, self.query.name)
@@ -206,26 +215,63 @@ def generations_of(log: Log[bytes], query: Query) -> Generations:
 
 def results_so_far(log: Log[bytes], query: Query) -> ResultsSoFar:
     """The end of a query's results. Raises LogUnavailable."""
-    source = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
-    if not log.partitions(source.topic):
-        return ResultsSoFar()
-    bounds, depth, found = log.bounds(source), LOOK_RECORDS, ResultsSoFar()
-    while found.takeover is None:
-        first = max(bounds.earliest, bounds.end - depth)
-        found = _ended(records_between(log, source, first, bounds.end))
-        if first == bounds.earliest:
+    topic = topic_name(query.name, Topic.RESULTS)
+    sources = [LogPartition(topic, number) for number in range(log.partitions(topic))]
+    bounds, depth, found = [log.bounds(source) for source in sources], LOOK_RECORDS, ResultsSoFar()
+    while sources and found.takeover is None:
+        firsts = [max(each.earliest, each.end - depth) for each in bounds]
+        found = _ended_together(
+            [
+                [_read(record) for record in records_between(log, source, first, each.end)]
+                for source, first, each in zip(sources, firsts, bounds, strict=True)
+            ]
+        )
+        if firsts == [each.earliest for each in bounds]:
             break
         depth *= LOOK_GROWTH
     return found
 
 
-def _ended(records: Iterator[LogRecord[bytes]]) -> ResultsSoFar:
+class _Result(NamedTuple):
+    begin: int
+    progress: ResultProgress
+    takeover: Takeover | None
+
+
+def _read(record: LogRecord[bytes]) -> _Result:
+    headers = dict(record.headers)
+    return _Result(int(headers[BEGIN]), progress(headers), takeover_of(headers))
+
+
+def _ended_together(partitions: Sequence[Sequence[_Result]]) -> ResultsSoFar:
+    """The end of the last generation's results, in all of its partitions (P20.4)."""
+    newest = max((result.progress for results in partitions for result in results), key=_rank, default=None)
+    if newest is None:
+        return ResultsSoFar()
+    if newest.sinks == 1:
+        return _ended(partitions[0])
+    own = [
+        [result for result in results if result.progress.generation == newest.generation]
+        for results in partitions[: newest.sinks]
+    ]
+    owed = [
+        max((result.progress.following for result in results), default=(number, 0))
+        for number, results in enumerate(own)
+    ]
+    frame_id = min(owed)[0]
+    all_own = [result for results in own for result in results]
+    spans = {(r.progress.frame_id, r.begin, r.progress.position) for r in all_own if r.progress.frame_id >= frame_id}
+    ahead = sum(end - begin for _, begin, end in spans)
+    takeovers = (r.takeover for r in all_own if r.takeover and r.progress.following[0] == frame_id - 1 + newest.sinks)
+    last = ResultProgress(max(frame_id - 1, 0), 0, frame_id > 0, None, newest.generation, sinks=newest.sinks)
+    return ResultsSoFar(last, next(takeovers, None), ahead)
+
+
+def _ended(results: Sequence[_Result]) -> ResultsSoFar:
     found = ResultsSoFar()
-    for record in records:
-        headers = dict(record.headers)
-        at = progress(headers)
+    for _, at, takeover in results:
         if found.last is None or _rank(at) >= _rank(found.last):
-            found = ResultsSoFar(at, takeover_of(headers) or found.takeover)
+            found = ResultsSoFar(at, takeover or found.takeover)
     return found
 
 
@@ -252,6 +298,8 @@ def _first_frame(log: Log[bytes], topics: Topics) -> Frame | None:
 def _answers_again(ended: ResultsSoFar, takeover: Takeover) -> int:
     """How many answers after the takeover's place are out."""
     last = ended.last
+    if ended.ahead:
+        return ended.ahead
     if last is None or last.is_last or takeover.from_generation != last.generation:
         return 0
     return last.position if last.seq is None else max(last.position, 1)  # a message without a row answers none

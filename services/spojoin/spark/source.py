@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -15,23 +15,24 @@ from spojoin.errors import BadData, ConfigurationError
 from spojoin.ports.kafka import KafkaLog
 from spojoin.spark.source_columns import ReadColumns, columns_of
 from spojoin.spark.source_options import SourceOptions, checked_options
-from spojoin.spark.source_range import RangeReading, check_retained, results_of
+from spojoin.spark.source_range import RangeReading, all_results_of, check_retained, results_of
 
 #: Offsets of a task, unless the user says otherwise: some megabytes, so that starting the task is little of its work.
 TASK_OFFSETS = 512
 #: Rows handed to Spark at once, at least.
 BATCH_ROWS = 1 << 16
 
-#: A stream's position in checkpoints: the topic's id, and the offset of the next result.
+#: A stream's position in checkpoints: the topic's id, and the offset of the next result; of several partitions, the
+#: offset in the first one, and a list of those in the others.
 Offset = dict[str, Any]
 
 
 class OffsetRange(InputPartition):
-    """The offsets [begin, end) of the results, which one task reads."""
+    """The offsets [begin, end) of a partition of the results, which one task reads."""
 
-    def __init__(self, begin: int, end: int) -> None:
-        super().__init__((begin, end))
-        self.begin, self.end = begin, end
+    def __init__(self, partition: int, begin: int, end: int) -> None:
+        super().__init__((partition, begin, end))
+        self.partition, self.begin, self.end = partition, begin, end
 
 
 class ResultsSource(DataSource):
@@ -75,18 +76,23 @@ class ResultsTask:
         assert isinstance(offsets, OffsetRange), "partitions come from here"
         columns = ReadColumns(self.columns, self.options.query)
         with closing(KafkaLog(self.options.kafka)) as log:
-            answers = RangeReading(log, results_of(self.options.query), offsets.begin, offsets.end).answers()
+            source = results_of(self.options.query, offsets.partition)
+            answers = RangeReading(log, source, offsets.begin, offsets.end).answers()
             wanted = (each for each in answers if self.options.generation in (None, each.generation))
             rows = (columns.of(each.rows, each.generation) for each in wanted if each.rows.num_rows)
             yield from columns.together(rows, BATCH_ROWS)
 
-    def divided(self, begin: int, end: int) -> list[OffsetRange]:
-        """The ranges of the tasks that read a range, in order."""
-        offsets = end - begin
-        count = self.options.partitions_min or -(-offsets // TASK_OFFSETS)
+    def divided(self, begins: Sequence[int], ends: Sequence[int]) -> list[OffsetRange]:
+        """The ranges of the tasks that read a range of each partition, in order."""
+        spans = list(enumerate(zip(begins, ends, strict=True)))
+        return [each for partition, (begin, end) in spans for each in self._divided(partition, begin, end, len(spans))]
+
+    def _divided(self, partition: int, begin: int, end: int, partitions: int) -> list[OffsetRange]:
+        offsets, wanted = end - begin, self.options.partitions_min
+        count = -(-offsets // TASK_OFFSETS) if wanted is None else -(-wanted // partitions)
         count = max(1, min(count, offsets))
         bounds = [begin + offsets * number // count for number in range(count + 1)]
-        return [OffsetRange(bounds[number], bounds[number + 1]) for number in range(count)]
+        return [OffsetRange(partition, bounds[number], bounds[number + 1]) for number in range(count)]
 
 
 class BatchResults(DataSourceReader):
@@ -98,8 +104,8 @@ class BatchResults(DataSourceReader):
     def partitions(self) -> list[OffsetRange]:
         """The range that each task reads."""
         with closing(KafkaLog(self._task.options.kafka)) as log:
-            bounds = log.bounds(results_of(self._task.options.query))
-        return self._task.divided(bounds.earliest, bounds.end)
+            bounds = [log.bounds(source) for source in all_results_of(log, self._task.options.query)]
+        return self._task.divided([each.earliest for each in bounds], [each.end for each in bounds])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
@@ -117,21 +123,26 @@ class ResultsStream(DataSourceStreamReader):
 
     def initialOffset(self) -> Offset:  # noqa: N802  (Spark's name)
         """Where a stream without a checkpoint begins."""
-        bounds = self._open().bounds(self._source)
-        return self._offset(bounds.end if self._task.options.starts_late else bounds.earliest)
+        log = self._open()
+        bounds = [log.bounds(source) for source in all_results_of(log, self._task.options.query)]
+        return self._offset([each.end if self._task.options.starts_late else each.earliest for each in bounds])
 
     def latestOffset(self) -> Offset:  # noqa: N802  (Spark's name)
         """The offset up to which it is decided which records are results."""
-        end = self._open().end(self._source)
-        if end != self._latest.get("offset"):
-            self._latest = self._offset(end)
+        log = self._open()
+        ends = [log.end(source) for source in all_results_of(log, self._task.options.query)]
+        if not self._latest or ends != _offsets(self._latest, len(ends)):
+            self._latest = self._offset(ends)
         return self._latest
 
     def partitions(self, start: Offset, end: Offset) -> list[OffsetRange]:
         """The range that each task of a micro-batch reads. Raises BadData if the results are gone."""
         self._check(start, end)
-        check_retained(self._open(), self._source, start["offset"], end["offset"])
-        return self._task.divided(start["offset"], end["offset"])
+        ends = _offsets(end, 1)
+        begins = _offsets(start, len(ends))
+        for partition, (begin, before) in enumerate(zip(begins, ends, strict=True)):
+            check_retained(self._open(), results_of(self._task.options.query, partition), begin, before)
+        return self._task.divided(begins, ends)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
@@ -147,8 +158,10 @@ class ResultsStream(DataSourceStreamReader):
         self._log = self._log or KafkaLog(self._task.options.kafka)
         return self._log
 
-    def _offset(self, offset: int) -> Offset:
-        return {"topic": self._open().topic_id(self._source.topic), "offset": offset}
+    def _offset(self, offsets: Sequence[int]) -> Offset:
+        first, *others = offsets
+        place = {"topic": self._open().topic_id(self._source.topic), "offset": first}
+        return {**place, "others": others} if others else place
 
     def _check(self, start: Offset, end: Offset) -> None:
         """Raise BadData if a checkpoint belongs to another topic than the existing one."""
@@ -157,3 +170,9 @@ class ResultsStream(DataSourceStreamReader):
                 f"{self._source.topic} was deleted and made anew since this stream's checkpoint was written: begin "
                 "again with a new checkpoint"
             )
+
+
+def _offsets(place: Offset, partitions: int) -> list[int]:
+    """A checkpoint's offset in each partition; those that were added since begin at 0."""
+    known = [place["offset"], *place.get("others", ())]
+    return [*known, *[0] * (partitions - len(known))]

@@ -17,7 +17,7 @@ from spojoin.protocol.generations import Generations
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.runtime.generations import GenerationsTopic, announced_query
 from spojoin.spark.source_options import SourceOptions
-from spojoin.spark.source_range import BEFORE, RangeReading, results_of
+from spojoin.spark.source_range import BEFORE, RangeReading, all_results_of, results_of
 
 
 def columns_of(log: Log[bytes], options: SourceOptions) -> StructType:
@@ -31,11 +31,12 @@ def columns_of(log: Log[bytes], options: SourceOptions) -> StructType:
             f"Kafka has no topic {source.topic!r}: start the services of query {options.query!r} first (spojoin up), "
             "or correct option 'query'"
         )
-    bounds = log.bounds(source)
-    begin = max(bounds.earliest, bounds.end - BEFORE) if options.starts_late else bounds.earliest
-    for answer in RangeReading(log, source, begin, bounds.end).answers():
-        if options.generation in (None, answer.generation):
-            return spark_columns(answer.rows.schema)
+    for each in all_results_of(log, options.query):
+        bounds = log.bounds(each)
+        begin = max(bounds.earliest, bounds.end - BEFORE) if options.starts_late else bounds.earliest
+        for answer in RangeReading(log, each, begin, bounds.end).answers():
+            if options.generation in (None, answer.generation):
+                return spark_columns(answer.rows.schema)
     return spark_columns(_announced_columns(log, options))
 
 

@@ -27,9 +27,15 @@ BEFORE, DEEPER = 32, 8
 REMEMBERED = 256
 
 
-def results_of(query: str) -> LogPartition:
-    """The partition that holds a query's results."""
-    return LogPartition(topic_name(query, Topic.RESULTS), 0)
+def results_of(query: str, partition: int = 0) -> LogPartition:
+    """A partition of a query's results."""
+    return LogPartition(topic_name(query, Topic.RESULTS), partition)
+
+
+def all_results_of(log: Log[bytes], query: str) -> list[LogPartition]:
+    """The partitions of a query's results, at least one."""
+    count = log.partitions(topic_name(query, Topic.RESULTS))
+    return [results_of(query, partition) for partition in range(max(1, count))]
 
 
 @dataclass(frozen=True, slots=True)

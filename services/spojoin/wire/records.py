@@ -281,7 +281,7 @@ class Announcement:
     inputs: the topics of its inputs, in order; empty in announcements older than this field
     owner: the owner of the query and its name; empty in announcements older than this field
     adopts: the previous owner, from whom the name is taken over; empty if the name is free, or already the owner's
-    sinks: how many partitions its results have (rule P20)
+    sinks: how many partitions its results have (rule P20.1)
     """
 
     generation: int

@@ -47,6 +47,7 @@ QUERY = {
     "SPOJOIN_LOGICAL_ANDS": "1",
     "SPOJOIN_WORKERS_MAX": "8",
     "SPOJOIN_COLUMNS": "1",
+    "SPOJOIN_SINKS": "1",
     "SPOJOIN_OWNER": "joins/demo",
     "SPOJOIN_REPLACE": "false",
 }

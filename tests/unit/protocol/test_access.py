@@ -6,7 +6,17 @@ import pytest
 
 from spojoin.errors import QueryError
 from spojoin.model import GENERATION_PART
-from spojoin.protocol.access import UNUSED_GROUP, Operation, Person, ResourceKind, Right, names, rights, seen_by
+from spojoin.protocol.access import (
+    UNUSED_GROUP,
+    Operation,
+    Person,
+    ResourceKind,
+    Right,
+    names,
+    rights,
+    seen_by,
+    transactional_id,
+)
 from spojoin.protocol.packing import PACKABLE, with_standbys
 from spojoin.protocol.topology import KEPT, SHARED, TOPOLOGY, Edge, Role, Topic, later_generations, topic_name
 from spojoin.query.load import parse_query
@@ -60,9 +70,14 @@ def test_a_role_makes_the_topics_of_later_generations_that_it_sees(role: Role) -
 
 
 @pytest.mark.parametrize("principal", EVERYBODY)
-def test_a_prefix_covers_one_topic_of_one_query(principal: Role | Person) -> None:
+def test_a_prefix_covers_one_query(principal: Role | Person) -> None:
     prefixes = {right.name for right in rights(principal, "q", INPUTS) if right.is_prefix}
-    assert prefixes <= {f"q.generation.{topic.value}." for topic in OWN}
+    assert prefixes <= {*(f"q.generation.{topic.value}." for topic in OWN), "spojoin.q.generation.sink."}
+
+
+def test_the_prefix_of_a_sinks_rights_covers_the_ids_of_several_sinks() -> None:
+    ids = {right.name for right in rights(Role.SINK, "q", INPUTS) if right.kind is ResourceKind.TRANSACTIONAL_ID}
+    assert ids == {transactional_id("q", "sink"), transactional_id("q", "sink-12").removesuffix("12")}
 
 
 @pytest.mark.parametrize("principal", EVERYBODY)
@@ -105,6 +120,10 @@ def test_only_router_and_sink_write_in_transactions_and_only_the_predictor_joins
     assert joined == {
         (Role.ROUTER, Right(ResourceKind.TRANSACTIONAL_ID, "spojoin.q.router", Operation.WRITE)),
         (Role.SINK, Right(ResourceKind.TRANSACTIONAL_ID, "spojoin.q.sink", Operation.WRITE)),
+        (
+            Role.SINK,
+            Right(ResourceKind.TRANSACTIONAL_ID, "spojoin.q.generation.sink.", Operation.WRITE, is_prefix=True),
+        ),
         (Role.PREDICTOR, Right(ResourceKind.GROUP, "spojoin.q.predictor", Operation.READ)),
     }
     assert {right.operation for _, right in found - joined} == {Operation.DESCRIBE}

@@ -122,3 +122,31 @@ def test_a_message_is_found_in_a_copy_by_those_before_it(first: int, end: int, p
 def test_a_copy_that_lacks_them_or_has_them_twice_is_refused(parts: list[range], sentence: str):
     with pytest.raises(ConfigurationError, match=sentence):
         place_in_copy(copy_of(range(900)), copy_of(*parts), INPUT, 500)
+
+
+def log_of_sinks(*frames: int) -> MemoryLog[bytes]:
+    """An input, and results of some frames in two partitions."""
+    log: MemoryLog[bytes] = MemoryLog(ManualClock())
+    log.create_topics({INPUT.topic: 1, RESULTS.topic: 2, FRAMES.topic: 1})
+    for number in range(200):
+        log.writer().append(INPUT, b"%d" % number)
+    for each in frames:
+        message = result_to_message(replace(result(each, 0, 10), behind=takeover(each), sinks=2))
+        target = LogPartition(RESULTS.topic, each % 2)
+        log.writer().append(target, message.value, tuple(message.headers.items()))
+    return log
+
+
+def test_of_several_partitions_the_next_generation_begins_behind_the_last_frame_before_which_all_are_out():
+    log = log_of_sinks(0, 1, 3, 2)
+    assert Restoration(log, QUERY, {}).begin().source == {"in.trips/0": "40"}
+    found = GenerationsTopic(log, "q").read()
+    assert (found.takeover, found.announced(2).sinks) == (takeover(3), 2)
+
+
+def test_answers_of_a_partition_that_is_ahead_would_come_again():
+    log = log_of_sinks(0, 1, 3, 5)
+    with pytest.raises(ConfigurationError, match="up to 20 answers would come twice"):
+        Restoration(log, QUERY, {}).begin()
+    begun = Restoration(log, QUERY, {}).begin(accepts_again=True)
+    assert (begun.source, begun.again) == ({"in.trips/0": "20"}, 20)

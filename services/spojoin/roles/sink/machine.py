@@ -78,7 +78,7 @@ class SinkMachine(Machine):
         if isinstance(record, Part):
             if self._trimming is not None:
                 self._trimming.note_part(partition, offset, record)
-            if self._share.has(record.frame_id):
+            if self._share.has(record.frame_id):  # P20.2
                 self._parts.accept_chunk(record, partition, self._next_frame, self._result_position)
         elif isinstance(record, Batch):
             if self._trimming is not None:
