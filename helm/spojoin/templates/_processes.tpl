@@ -63,7 +63,7 @@
 {{- max $workers $inside (.Values.pojoin.maxReplicas | default (ternary 8 $workers (eq $inside 0)) | int) }}
 {{- end }}
 
-{{- /* The number of sinks, each with its own partition of the results. */}}
+{{- /* The numbers of sinks, each with its own partition of the results, and of logical ANDs. */}}
 {{- define "spojoin.sinks" -}}{{ include "spojoin.countApart" (dict "root" . "role" "sink" "key" "sink") }}{{- end }}
 {{- define "spojoin.logicalAnds" -}}{{ include "spojoin.countApart" (dict "root" . "role" "logical-and" "key" "logicalAnd") }}{{- end }}
 
