@@ -64,6 +64,10 @@ WORKERS_MAX = 4
 COLUMNS = (0, 1, 1, 2, 2, 3)
 #: How many routers in turn have columns of their own.
 COLUMNS_DRAWN = (1, 1, 2, 3)
+#: How many worlds with several workers lose one for good; workers and columns there, and the step of the loss.
+LOSS = 0.15
+ROWS_WITH_LOSS = ((2, 1), (3, 1), (4, 1), (4, 2))
+LOST_AT_STEPS = (0, 50, 200, 500, 1_000, 2_000)
 FRAME_TUPLES = (1, 2, 3, 5, 8, 16)
 BATCH_FRAMES = (2, 4, 16, 256)
 HANDOVER_FRAMES = (1, 2, 3, 5)

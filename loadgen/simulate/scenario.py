@@ -52,15 +52,24 @@ class Faults:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """A worker that is gone from a step on and never comes back: every frame has another row that can answer it."""
+
+    worker: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """One seed's world; `inputs` holds each partition's messages in offset order.
 
     reader: the product's reader of rows; None if the simulator makes codes from values itself
     packing: which roles share a process at first; repacks: later packings with their first steps
     columns: of the workers' grid, by the routers in turn; 0: all workers are one row
-    instances: of each process, if there are several; patience_ms: how long the speaker may be silent bridges_lulls:
-    whether the storm continues after a lull in which processes are down or stalled. In some older kept scenarios it
-    ends there, and most rows are answered in the quiet after it.
+    instances: of each process, if there are several; patience_ms: how long the speaker may be silent
+    loss: the worker that dies for good, if one does
+    bridges_lulls: whether the storm continues after a lull in which processes are down or stalled. In some older kept
+    scenarios it ends there, and most rows are answered in the quiet after it.
     """
 
     seed: int
@@ -78,6 +87,7 @@ class Scenario:
     broker: BrokerFaults = NO_BROKER_FAULTS
     bridges_lulls: bool = True
     columns: tuple[int, ...] = (0,)
+    loss: Loss | None = None
 
     @property
     def has_text_keys(self) -> bool:
@@ -104,7 +114,11 @@ def draw(seed: int) -> Scenario:
 
 
 def with_packings(scenario: Scenario) -> Scenario:
-    """The scenario with packings, a broker and grids of workers, which separate generators of its seed draw."""
+    """The scenario with packings, a broker, grids of workers and a loss, which separate generators of its seed draw."""
+    return _with_loss(_with_surroundings(scenario))
+
+
+def _with_surroundings(scenario: Scenario) -> Scenario:
     packing, repacks = draw_packings(scenario.seed)
     instances, patience_ms = draw_instances(scenario.seed)
     return replace(
@@ -115,6 +129,24 @@ def with_packings(scenario: Scenario) -> Scenario:
         patience_ms=patience_ms,
         broker=draw_broker_faults(scenario.seed),
         columns=_draw_columns(scenario.seed),
+    )
+
+
+def _with_loss(scenario: Scenario) -> Scenario:
+    """Some scenarios with workers that all stay, in two or more rows, except one that dies for good."""
+    rng = Random(f"loss {scenario.seed}")
+    if rng.random() >= odds.LOSS or scenario.config.workers_max < 2:
+        return scenario
+    workers, columns = rng.choice([(w, c) for w, c in odds.ROWS_WITH_LOSS if w <= scenario.config.workers_max])
+    return replace(
+        scenario,
+        config=replace(scenario.config, workers=workers),
+        faults=replace(scenario.faults, rescale=0.0, worker_counts=0),
+        packing=ALL_APART,
+        repacks=(),
+        instances=ALONE,
+        columns=(columns,),
+        loss=Loss(rng.randrange(workers), rng.choice(odds.LOST_AT_STEPS)),
     )
 
 
@@ -216,6 +248,8 @@ SHRUNK = {
     "spojoin.roles.pojoin.worker.PATIENCE_MS": (0, 50, 2_000),
     "spojoin.roles.router.value_numbers.SWEEP_MIN": (1, 3, 1 << 16),
     "spojoin.index.evaluation.SCAN_MAX": (1, 3, 512),
+    "spojoin.roles.pojoin.stand_in.PATIENCE_MS": (0, 50, 300),
+    "spojoin.roles.pojoin.stand_in.TERM_MS": (1, 1_000),
 }
 
 
