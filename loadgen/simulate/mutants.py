@@ -253,16 +253,6 @@ def _grid_of_the_newest_frame() -> Patches:
     return [patch.object(PoJoinMachine, "_evaluate_ready_frames", ahead)]
 
 
-@_mutant("row-of-too-few-workers", "workers that don't fill a row are one, for which frames wait")
-def _row_of_too_few_workers() -> Patches:
-    is_asked = Grid.is_asked
-
-    def asked(self: Grid, worker: int, frame_id: int) -> bool:
-        return is_asked(replace(self, rows=self.rows + (self.columns > 1)), worker, frame_id)
-
-    return [patch.object(Grid, "is_asked", asked)]
-
-
 @_mutant("batch-of-no-column", "where several columns share the batches, none holds every fifth one")
 def _batch_of_no_column() -> Patches:
     has = Share.has

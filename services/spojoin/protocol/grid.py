@@ -39,10 +39,6 @@ class Grid:
         """The batches that a worker holds; None if its number is beyond the grid."""
         return Share(worker % self.columns, self.columns) if worker < self.workers else None
 
-    def is_asked(self, worker: int, frame_id: int) -> bool:
-        """Whether a worker answers for its column of a frame."""
-        return worker < self.workers and worker == self.asked(frame_id, worker % self.columns)
-
     def asked(self, frame_id: int, column: int) -> int:  # P19.2
         """The worker that answers for a column of a frame: the one in the frame's row, frame id modulo rows."""
         return frame_id % self.rows * self.columns + column
