@@ -249,7 +249,7 @@ SHRUNK = {
     "spojoin.roles.router.value_numbers.SWEEP_MIN": (1, 3, 1 << 16),
     "spojoin.index.evaluation.SCAN_MAX": (1, 3, 512),
     "spojoin.roles.pojoin.stand_in.PATIENCE_MS": (0, 50, 300),
-    "spojoin.roles.pojoin.stand_in.TERM_MS": (1, 1_000),
+    "spojoin.roles.pojoin.stand_in.STINT_MS": (1, 1_000),
 }
 
 

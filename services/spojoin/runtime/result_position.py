@@ -16,6 +16,8 @@ from spojoin.wire.results import ResultProgress, progress
 TAIL_RECORDS = 16
 #: when the store has had nothing new for this long, the tail of the results is read
 SILENCE_MS = 1_000
+#: the same if the store doesn't know the position: less than the patience after which rows answer for each other (P19)
+UNTOLD_MS = 200
 
 
 class ResultsEnd:
@@ -120,7 +122,8 @@ def position_of_results(at: ResultProgress | None) -> ResultPosition:
 class ResultPositionFollower:
     """Reports moves of the result position.
 
-    Reads the store every `interval_ms`, and the results topic if the store has had nothing new for a second.
+    Reads the store every `interval_ms`. Reads the results topic if the store has had nothing new for a second, or sooner
+    if the store does not know the position.
     """
 
     def __init__(self, tail: ResultsEnd, shared: SharedState, clock: Clock, interval_ms: float) -> None:
@@ -132,6 +135,7 @@ class ResultPositionFollower:
         self._moved_ms = clock.monotonic_ms()
         # Read the store at once, before this service's reports overwrite a position that only the store has.
         self._asked_ms = self._moved_ms - interval_ms
+        self._silence_ms = SILENCE_MS
 
     def poll(self) -> ResultPosition | None:
         """The result position, if it has moved since the last call."""
@@ -139,8 +143,10 @@ class ResultPositionFollower:
         candidates = [position_of_results(self._tail.furthest)]
         if now_ms - self._asked_ms >= self._interval_ms:
             self._asked_ms = now_ms
-            candidates.append(self._shared.result_position() or START)
-        if now_ms - self._moved_ms >= SILENCE_MS:
+            told = self._shared.result_position()
+            self._silence_ms = UNTOLD_MS if told is None else SILENCE_MS
+            candidates.append(told or START)
+        if now_ms - self._moved_ms >= self._silence_ms:
             self._moved_ms = now_ms
             self._tail.begin_reading()
         return self.move(max(candidates))

@@ -19,14 +19,14 @@ from spojoin.wire.records import Frame
 #: If results stand still this long, the worker at whose frame they stand is taken to be gone. Results usually move many
 #: times in this time, and the silence that a lost worker leaves is hardly longer.
 PATIENCE_MS = 300
-#: How long a worker then answers another's frames at once. Nothing reports that the other one is back, so the term
+#: How long a worker then answers another's frames at once. Nothing reports that the other one is back, so the stint
 #: ends; if results soon stand still again, the next one is twice as long. So a short pause costs little work done
 #: twice, and a worker that stays away costs ever fewer pauses.
-TERM_MS = 1_000
-TERM_MS_MAX = 32_000
+STINT_MS = 1_000
+STINT_MS_MAX = 32_000
 
 
-class Term(NamedTuple):
+class Stint(NamedTuple):
     """A time in which a worker answers for another."""
 
     end_ms: int
@@ -40,7 +40,7 @@ class StandIn:
         self._worker = worker
         self._frames: deque[Frame] = deque()
         self._still_since_ms: int | None = None
-        self._terms: dict[int, Term] = {}
+        self._stints: dict[int, Stint] = {}
         self._active: set[int] = set()
         #: by worker, the frame up to which this one has answered in its place
         self._answered: dict[int, int] = {}
@@ -65,7 +65,7 @@ class StandIn:
 
     def due_frames(self, now_ms: int) -> list[Frame]:  # P19.7
         """The frames to answer now in place of another worker, in their order."""
-        self._active = {number for number in self._active if now_ms < self._terms[number].end_ms}
+        self._active = {number for number in self._active if now_ms < self._stints[number].end_ms}
         if self._still_since_ms is None or not self._frames:
             self._still_since_ms = now_ms
             return []
@@ -74,14 +74,14 @@ class StandIn:
         is_others = rows > 0 and rows * PATIENCE_MS <= now_ms - self._still_since_ms
         if not is_others or held_up.frame_id <= self._answered.get(number, -1):
             return []
-        self._begin_term(number, now_ms)
+        self._begin_stint(number, now_ms)
         return self._unanswered(number)
 
-    def _begin_term(self, number: int, now_ms: int) -> None:
-        last = self._terms.get(number)
+    def _begin_stint(self, number: int, now_ms: int) -> None:
+        last = self._stints.get(number)
         is_soon = last is not None and now_ms - last.end_ms <= last.length_ms
-        length_ms = min(2 * last.length_ms, TERM_MS_MAX) if last is not None and is_soon else TERM_MS
-        self._terms[number] = Term(now_ms + length_ms, length_ms)
+        length_ms = min(2 * last.length_ms, STINT_MS_MAX) if last is not None and is_soon else STINT_MS
+        self._stints[number] = Stint(now_ms + length_ms, length_ms)
         self._active.add(number)
 
     def _unanswered(self, number: int) -> list[Frame]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spojoin.roles.pojoin.stand_in import PATIENCE_MS, TERM_MS, TERM_MS_MAX, StandIn
+from spojoin.roles.pojoin.stand_in import PATIENCE_MS, STINT_MS, STINT_MS_MAX, StandIn
 from tests.support.frames import make_frame
 
 
@@ -43,33 +43,33 @@ def test_patience_begins_anew_when_results_move_and_when_a_frame_comes():
     assert due(stand_in, 10 * PATIENCE_MS) == [6]
 
 
-def test_frames_of_a_term_are_answered_at_once_and_none_of_them_again():
+def test_frames_of_a_stint_are_answered_at_once_and_none_of_them_again():
     stand_in = kept(1, 3)
     assert due(stand_in, PATIENCE_MS) == [3]
     assert [stand_in.covers(frame(number)) for number in (4, 5, 6)] == [True, False, True]
     for number in (4, 5, 6):
         stand_in.keep_frame(frame(number))
-    assert due(stand_in, 2 * PATIENCE_MS + TERM_MS) == []
+    assert due(stand_in, 2 * PATIENCE_MS + STINT_MS) == []
 
 
-def test_terms_grow_while_a_worker_stays_away_and_begin_small_after_it_was_back():
+def test_stints_grow_while_a_worker_stays_away_and_begin_small_after_it_was_back():
     stand_in, now_ms, lengths = StandIn(1), 0, []
     for number in range(0, 24, 3):
         now_ms, length = silence(stand_in, number, now_ms)
         lengths.append(length)
-    assert lengths[:3] == [TERM_MS, 2 * TERM_MS, 4 * TERM_MS]
-    assert lengths[-1] == TERM_MS_MAX
-    assert silence(stand_in, 24, now_ms + 2 * TERM_MS_MAX)[1] == TERM_MS
+    assert lengths[:3] == [STINT_MS, 2 * STINT_MS, 4 * STINT_MS]
+    assert lengths[-1] == STINT_MS_MAX
+    assert silence(stand_in, 24, now_ms + 2 * STINT_MS_MAX)[1] == STINT_MS
 
 
 def silence(stand_in, number, now_ms):
-    """Results stand still at a frame, and move when it is answered; returns when the term ends, and its length."""
+    """Results stand still at a frame, and move when it is answered; returns when the stint ends, and its length."""
     stand_in.keep_frame(frame(number))
     due(stand_in, now_ms)
     began_ms = now_ms + PATIENCE_MS
     assert due(stand_in, began_ms) == [number]
     stand_in.note_progress(number + 1)
-    length = next(ms for ms in range(TERM_MS, TERM_MS_MAX + 1, TERM_MS) if is_over(stand_in, number, began_ms + ms))
+    length = next(ms for ms in range(STINT_MS, STINT_MS_MAX + 1, STINT_MS) if is_over(stand_in, number, began_ms + ms))
     return began_ms + length, length
 
 
@@ -78,10 +78,10 @@ def is_over(stand_in, number, now_ms):
     return not stand_in.covers(frame(number))
 
 
-def test_a_worker_that_answered_in_vain_begins_no_further_term():
+def test_a_worker_that_answered_in_vain_begins_no_further_stint():
     stand_in = kept(1, 3)
     assert due(stand_in, PATIENCE_MS) == [3]
-    assert due(stand_in, PATIENCE_MS + 2 * TERM_MS) == []
+    assert due(stand_in, PATIENCE_MS + 2 * STINT_MS) == []
     assert not stand_in.covers(frame(6))
 
 

@@ -276,7 +276,7 @@ def test_the_next_rows_answer_as_a_lost_worker_and_read_nothing_again(workers, c
         assert reader.rewinds == []
 
 
-def test_a_stand_in_answers_at_once_until_its_term_ends():
+def test_a_stand_in_answers_at_once_until_its_stint_ends():
     log = Log(2, columns=1)
     reader, lost = Reader(log, 0).read(), Reader(log, 1).read()
     held_up(reader, lost).time(stand_in.PATIENCE_MS)
@@ -284,7 +284,7 @@ def test_a_stand_in_answers_at_once_until_its_term_ends():
     lost.read()
     assert reader.read().parts.keys() >= lost.parts.keys()
     reader.worker.on_result_position(ResultPosition(len(log.frames), 0))
-    reader.time(stand_in.PATIENCE_MS + stand_in.TERM_MS)
+    reader.time(stand_in.PATIENCE_MS + stand_in.STINT_MS)
     answered = set(lost.parts)
     log.rows(16, first=32)
     assert not (lost.read().parts.keys() - answered) & reader.read().parts.keys()
