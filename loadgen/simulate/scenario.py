@@ -248,7 +248,7 @@ SHRUNK = {
     "spojoin.roles.pojoin.worker.PATIENCE_MS": (0, 50, 2_000),
     "spojoin.roles.router.value_numbers.SWEEP_MIN": (1, 3, 1 << 16),
     "spojoin.index.evaluation.SCAN_MAX": (1, 3, 512),
-    "spojoin.roles.pojoin.stand_in.PATIENCE_MS": (0, 50, 300),
+    "spojoin.roles.pojoin.stand_in.PATIENCE_MS": (0, 50, 250),
     "spojoin.roles.pojoin.stand_in.STINT_MS": (1, 1_000),
 }
 

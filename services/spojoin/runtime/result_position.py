@@ -17,7 +17,7 @@ TAIL_RECORDS = 16
 #: when the store has had nothing new for this long, the tail of the results is read
 SILENCE_MS = 1_000
 #: the same if the store doesn't know the position: less than the patience after which rows answer for each other (P19)
-UNTOLD_MS = 200
+UNTOLD_MS = 150
 
 
 class ResultsEnd:
@@ -122,8 +122,8 @@ def position_of_results(at: ResultProgress | None) -> ResultPosition:
 class ResultPositionFollower:
     """Reports moves of the result position.
 
-    Reads the store every `interval_ms`. Reads the results topic if the store has had nothing new for a second, or sooner
-    if the store does not know the position.
+    Reads the store every `interval_ms`. Reads the results topic if the store has had nothing new for a second, or
+    sooner if the store does not know the position.
     """
 
     def __init__(self, tail: ResultsEnd, shared: SharedState, clock: Clock, interval_ms: float) -> None:
