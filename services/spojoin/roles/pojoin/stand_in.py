@@ -16,8 +16,8 @@ from typing import NamedTuple
 from spojoin.protocol.grid import grid_of
 from spojoin.wire.records import Frame
 
-#: If results stand still this long, the worker at whose frame they stand is taken to be gone. Results usually move many
-#: times in this time, and the silence that a lost worker leaves is hardly longer.
+#: If results stand still this long, the worker at whose frame they stand is taken to be gone. In this time results
+#: usually move many times, and a worker hears of them several times.
 PATIENCE_MS = 250
 #: How long a worker then answers another's frames at once. Nothing reports that the other one is back, so the stint
 #: ends; if results soon stand still again, the next one is twice as long. So a short pause costs little work done
