@@ -51,6 +51,10 @@ class SilenceOptions:
     message: Annotated[
         MessageFormat, typer.Option(help="How rows are sent; a query that takes over reads those of its window again.")
     ] = MessageFormat.ARROW
+    workers: Annotated[int, typer.Option(min=1, help="Rows of PO-Join workers, each of which holds the window.")] = 1
+    struck: Annotated[
+        str, typer.Option(help="Strike only services whose names begin so, such as pojoin.", show_default=False)
+    ] = ""
     patience_ms: Annotated[
         int, typer.Option(min=20, help="How long an instance may be silent before its standby speaks.")
     ] = 500

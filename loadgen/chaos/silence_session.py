@@ -44,7 +44,6 @@ from spojoin.query.load import load_query
 
 STATUS_INEXACT = 1
 RESTARTS_MAX = 100_000
-WORKERS = 1
 SLIDES = 10
 #: Distinct values of a column; so a tuple ties with about one in a thousand tuples of the window.
 VALUES = 1_000
@@ -76,7 +75,7 @@ def _plan(asked: SilenceOptions, join: TiedJoin, folder: Path) -> ServePlan:
     return ServePlan(
         load_query(query_file),
         query_file,
-        WORKERS,
+        asked.workers,
         packing=asked.packing,
         standbys=asked.standbys,
         settings={"patience_ms": str(asked.patience_ms), "owner": "silence"},
@@ -116,7 +115,7 @@ def _under_load(
         with OpenLoop(KafkaSender(connection), load.packets()) as loop:
             loaded = replace(loaded, loop=loop, first=join.window)
             run = SilenceRun(loaded, asked.stopped, note=lambda text: console.print(text, highlight=False))
-            services = loaded.services()
+            services = [service for service in loaded.services() if service.startswith(asked.struck)]
             run.run(
                 planned(
                     services,
@@ -169,6 +168,7 @@ def _about(asked: SilenceOptions, listener: ResultListener) -> dict[str, object]
     return {
         "packing": asked.packing,
         "standbys": "on" if asked.standbys else "off",
+        "workers": asked.workers,
         "rows/s": f"{asked.rate:,.0f}",
         "window": f"{asked.window:,} ({STREAM}, count)",
         "messages": asked.message.value,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+from prometheus_client import Counter
 
 from loadgen.bench.measurement import Measurement
 from loadgen.load.tap import ResultsTap
@@ -32,10 +33,13 @@ from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Supervisor
 from spojoin.local.usage import usage_of
 from spojoin.model import Query
-from spojoin.ports.interfaces import LogPartition
+from spojoin.ports.interfaces import LogPartition, SystemClock
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
+from spojoin.ports.redis_store import RedisStore
+from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.grid import Grid
+from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.query.fingerprint import fingerprint
 from spojoin.query.load import parse_query
@@ -98,11 +102,12 @@ def as_written(record: Record, grid: Grid) -> Written:
 
 @dataclass(frozen=True, slots=True)
 class ScaleStage:
-    """The broker, the recorded run and its rows."""
+    """The broker and the store, the recorded run and its rows."""
 
     context: Context
     cluster: LocalCluster
     log: KafkaLog
+    store: RedisStore
     data: Columns
     run: Recording
 
@@ -119,11 +124,12 @@ def measure(context: Context) -> Iterator[Measurement]:
     context.say("recording a run")
     run = recorded(data, sizes.window, sizes.slide)
     with local_cluster(context.say) as cluster:
-        log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
+        log, store = KafkaLog(KafkaConfig(cluster.broker.bootstrap)), RedisStore(cluster.redis.url)
         try:
-            yield from _figures(ScaleStage(context, cluster, log, data, run))
+            yield from _figures(ScaleStage(context, cluster, log, store, data, run))
         finally:
             log.close()
+            store.close()
 
 
 def recorded(data: Columns, window: int, slide: int) -> Recording:
@@ -176,7 +182,7 @@ def _figures(stage: ScaleStage) -> Iterator[Measurement]:
 
 def _worker(stage: ScaleStage, grid: Grid) -> float:
     """CPU of a grid's first worker."""
-    output = SameRecords if grid.columns == 1 else CountedRecords
+    output = SameWorkersRecords if grid.columns == 1 else WorkersRecords
     follow = partial(output, topic=Topic.MATCHES, number=1)
     return _cpu_us(stage, grid, "pojoin-0", follow, Topic.BATCHES, Topic.FRAMES)
 
@@ -285,6 +291,29 @@ class SameRecords(CountedRecords):
     def check(self) -> None:
         if self.found != list(chain(*self.wanted))[: self.count]:
             raise AssertionError(f"{self.alone.query.name} writes other records to {self.topic} than the run")
+
+
+class WorkersRecords(CountedRecords):
+    """A worker's parts; the worker hears that results are out up to its next frame, as if other rows had answered.
+
+    Otherwise it would keep all frames, and what they reach, to stand in for other rows.
+    """
+
+    def __init__(self, alone: Alone, topic: Topic, number: int = 0) -> None:
+        super().__init__(alone, topic, number)
+        failures = Counter("spojoin_scale_store_errors", "Operations that Redis did not answer.", registry=None)
+        self._shared = SharedState(alone.stage.store, alone.query.name, SystemClock(), failures)
+        self._shared.log_id = alone.stage.log.topic_id(alone.topics.name(Topic.FRAMES))
+
+    def read(self) -> None:
+        super().read()
+        part = decode(self.found[-1]) if self.found else None
+        if isinstance(part, Part):
+            self._shared.put_result_position(ResultPosition(part.frame_id + self.alone.grid.rows, 0))
+
+
+class SameWorkersRecords(WorkersRecords, SameRecords):
+    """The same, where the parts must be those of the run."""
 
 
 class FramedTuples(WrittenAlone):

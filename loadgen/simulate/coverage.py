@@ -69,6 +69,9 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
         "frame answered by several rows' columns",
         "worker outside the grid",
         "batches kept as rows change",
+        "worker answers for another row",
+        "worker answers late for another row",
+        "answer that sees only some of the tuples held",
         "grid changes in the log",
     ),
     "P20 result partitions": (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -42,6 +42,7 @@ from spojoin.roles.logical_and import machine as logical_and
 from spojoin.roles.logical_and.machine import LogicalAndMachine
 from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
+from spojoin.roles.pojoin.stand_in import StandIn
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router import physical_input
 from spojoin.roles.router.event_time_order import EventTimeOrder
@@ -51,7 +52,7 @@ from spojoin.roles.router.router_log import RouterLog
 from spojoin.roles.router.stream_book import Reach, StreamBook
 from spojoin.roles.sink.assembly import PartChunks, WaitingChunk
 from spojoin.roles.sink.trimming import Trimming
-from spojoin.wire.records import Frame, Matches, Part, Record, Rows, Run, SourceState, StreamSlice
+from spojoin.wire.records import Frame, Matches, Part, Record, Rows, Run, SourceState
 
 Patches = list[AbstractContextManager[object]]
 Plant = Callable[[], Patches]
@@ -221,8 +222,8 @@ def _nothing_like(matches: Matches) -> Matches:
 def _probing_during_handover() -> Patches:
     hand_over = WorkerBatches.hand_over
 
-    def at_once(self: WorkerBatches, piece: StreamSlice, lower: int) -> None:
-        hand_over(self, replace(piece, handover_batch=1 << 40), lower)
+    def at_once(self: WorkerBatches, _: int, live_batch: int, lower: int) -> None:
+        hand_over(self, 1 << 40, live_batch, lower)
 
     return [patch.object(WorkerBatches, "hand_over", at_once)]
 
@@ -253,16 +254,6 @@ def _grid_of_the_newest_frame() -> Patches:
         return evaluate_ready(self)
 
     return [patch.object(PoJoinMachine, "_evaluate_ready_frames", ahead)]
-
-
-@_mutant("row-of-too-few-workers", "workers that don't fill a row are one, for which frames wait")
-def _row_of_too_few_workers() -> Patches:
-    is_asked = Grid.is_asked
-
-    def asked(self: Grid, worker: int, frame_id: int) -> bool:
-        return is_asked(replace(self, rows=self.rows + (self.columns > 1)), worker, frame_id)
-
-    return [patch.object(Grid, "is_asked", asked)]
 
 
 @_mutant("batch-of-no-column", "where several columns share the batches, none holds every fifth one")
@@ -307,6 +298,31 @@ def _runs_forgotten() -> Patches:
 @_mutant("nobody-stands-in", "frames in flight wait for workers that a smaller worker count has dismissed")
 def _nobody_stands_in() -> Patches:
     return [patch.object(PoJoinWorker, "_cover_vacant_numbers", lambda _: iter(()))]
+
+
+@_mutant("no-row-stands-in", "frames wait for a worker that never comes back, although another row could answer")
+def _no_row_stands_in() -> Patches:
+    return [patch.object(StandIn, "due_frames", lambda *_: [])]
+
+
+@_mutant("stand-in-sees-later-batches", "a stand-in searches batches that were handed over behind the frame")
+def _stand_in_sees_later_batches() -> Patches:
+    return [patch.object(StreamIndex, "below", lambda *_: nullcontext())]
+
+
+@_mutant("stand-in-without-its-window", "a worker forgets what only waiting frames of other rows reach")
+def _stand_in_without_its_window() -> Patches:
+    return [patch.object(StandIn, "oldest", None)]
+
+
+@_mutant("stand-in-of-another-column", "a worker answers for the column that it had with the batches of another one")
+def _stand_in_of_another_column() -> Patches:
+    return [patch.object(StandIn, "change_column", lambda _: None)]
+
+
+@_mutant("stand-in-never-forgets", "a worker keeps the frames of all rows although results cover them; memory grows")
+def _stand_in_never_forgets() -> Patches:
+    return [patch.object(StandIn, "note_progress", lambda *_: None)]
 
 
 @_mutant(

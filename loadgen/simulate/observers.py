@@ -30,6 +30,7 @@ from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.logical_and.machine import LogicalAndMachine
 from spojoin.roles.mutable.machine import MutableMachine, StreamStore
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
+from spojoin.roles.pojoin.stand_in import StandIn
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router.asking import AskingSide
 from spojoin.roles.router.event_time_order import EventTimeOrder
@@ -346,6 +347,19 @@ def _changes(events: Events, machine: PoJoinMachine, grid: Grid) -> None:
     share = grid.share_of(machine._worker)
     events["P11 workers", "batches read again"] += share is not None and share != machine._share
     events["P19 grid", "batches kept as rows change"] += share is not None and share == machine._share
+
+
+@_after(StandIn, "covers")
+def _covered(events: Events, covers: bool, stand_in: StandIn, frame: Frame) -> None:
+    events["P19 grid", "worker answers for another row"] += covers and stand_in._asked(frame) != stand_in._worker
+
+
+@_before(PoJoinMachine, "_answer_late")
+def _answers_late(events: Events, machine: PoJoinMachine, frame: Frame) -> None:
+    events["P19 grid", "worker answers late for another row"] += 1
+    nodes = [(stream, node) for stream, batches in machine._batches.items() for node in batches.index._nodes[-1:]]
+    sees_some = any(node.end > frame.slices[stream].handover_index for stream, node in nodes)
+    events["P19 grid", "answer that sees only some of the tuples held"] += sees_some
 
 
 @_before(PoJoinWorker, "_cover_vacant_numbers")

@@ -165,7 +165,7 @@ def run_layout(
     """Returns None if the output equals the oracle's; `method` is the workers', by default the suitable one."""
     scenario = draw_one(seed)
     query = replace(scenario.query, layout=choice, method=method or Method())
-    scenario = replace(scenario, query=query)
+    scenario = replace(scenario, query=query, loss=None)
     with shrunk(scenario):
         try:
             (_shake_hands if choice.name == HANDSHAKE else _weather)(scenario)

@@ -67,6 +67,10 @@ COLUMNS_DRAWN = (1, 1, 2, 3)
 #: How many joiners divide each predicate's frames, and how many logical ANDs divide all frames.
 MUTABLE_ROWS = (1, 1, 2, 3)
 LOGICAL_ANDS = (1, 1, 2, 3)
+#: How many worlds with several workers lose one for good; workers and columns there, and the step of the loss.
+LOSS = 0.15
+ROWS_WITH_LOSS = ((2, 1), (3, 1), (4, 1), (4, 2))
+LOST_AT_STEPS = (0, 50, 200, 500, 1_000, 2_000)
 FRAME_TUPLES = (1, 2, 3, 5, 8, 16)
 BATCH_FRAMES = (2, 4, 16, 256)
 HANDOVER_FRAMES = (1, 2, 3, 5)

@@ -53,6 +53,14 @@ class Faults:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """A worker that is gone from a step on and never comes back: every frame has another row that can answer it."""
+
+    worker: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """One seed's world; `inputs` holds each partition's messages in offset order.
 
@@ -61,9 +69,10 @@ class Scenario:
     columns: of the workers' grid, by the routers in turn; 0: all workers are one row
     mutable_rows: how many joiners each predicate has; logical_ands: how many there are; where they have own processes
     sinks: each has its own partition of the results
-    instances: of each process, if there are several; patience_ms: how long the speaker may be silent bridges_lulls:
-    whether the storm continues after a lull in which processes are down or stalled. In some older kept scenarios it
-    ends there, and most rows are answered in the quiet after it.
+    instances: of each process, if there are several; patience_ms: how long the speaker may be silent
+    loss: the worker that dies for good, if one does
+    bridges_lulls: whether the storm continues after a lull in which processes are down or stalled. In some older kept
+    scenarios it ends there, and most rows are answered in the quiet after it.
     """
 
     seed: int
@@ -84,6 +93,7 @@ class Scenario:
     mutable_rows: int = 1
     logical_ands: int = 1
     sinks: int = 1
+    loss: Loss | None = None
 
     @property
     def has_text_keys(self) -> bool:
@@ -110,7 +120,11 @@ def draw(seed: int) -> Scenario:
 
 
 def with_packings(scenario: Scenario) -> Scenario:
-    """The scenario with packings, a broker and grids of workers, which separate generators of its seed draw."""
+    """The scenario with packings, a broker, grids of workers and a loss, which separate generators of its seed draw."""
+    return _with_loss(_with_surroundings(scenario))
+
+
+def _with_surroundings(scenario: Scenario) -> Scenario:
     packing, repacks = draw_packings(scenario.seed)
     instances, patience_ms = draw_instances(scenario.seed)
     rng = Random(f"mutable {scenario.seed}")
@@ -125,6 +139,24 @@ def with_packings(scenario: Scenario) -> Scenario:
         mutable_rows=rng.choice(odds.MUTABLE_ROWS),
         logical_ands=rng.choice(odds.LOGICAL_ANDS),
         sinks=draw_sinks(scenario.seed, (packing, *(later for _, later in repacks))),
+    )
+
+
+def _with_loss(scenario: Scenario) -> Scenario:
+    """Some scenarios with workers that all stay, in two or more rows, except one that dies for good."""
+    rng = Random(f"loss {scenario.seed}")
+    if rng.random() >= odds.LOSS or scenario.config.workers_max < 2:
+        return scenario
+    workers, columns = rng.choice([(w, c) for w, c in odds.ROWS_WITH_LOSS if w <= scenario.config.workers_max])
+    return replace(
+        scenario,
+        config=replace(scenario.config, workers=workers),
+        faults=replace(scenario.faults, rescale=0.0, worker_counts=0),
+        packing=ALL_APART,
+        repacks=(),
+        instances=ALONE,
+        columns=(columns,),
+        loss=Loss(rng.randrange(workers), rng.choice(odds.LOST_AT_STEPS)),
     )
 
 
@@ -232,6 +264,8 @@ SHRUNK = {
     "spojoin.roles.pojoin.worker.PATIENCE_MS": (0, 50, 2_000),
     "spojoin.roles.router.value_numbers.SWEEP_MIN": (1, 3, 1 << 16),
     "spojoin.index.evaluation.SCAN_MAX": (1, 3, 512),
+    "spojoin.roles.pojoin.stand_in.PATIENCE_MS": (0, 50, 250),
+    "spojoin.roles.pojoin.stand_in.STINT_MS": (1, 1_000),
 }
 
 

@@ -23,7 +23,7 @@ from loadgen.simulate.feed import ScenarioMessage, Source
 from loadgen.simulate.generations import Replacement
 from loadgen.simulate.oracle import SourceRow
 from loadgen.simulate.process import DrawnPacking
-from loadgen.simulate.scenario import Faults, Scenario, with_reader
+from loadgen.simulate.scenario import Faults, Loss, Scenario, with_reader
 from spojoin.errors import ConfigurationError
 from spojoin.model import Arithmetic, Column, Constant, Op, Output, Query
 from spojoin.protocol.backfill import Backfill
@@ -39,7 +39,7 @@ Drawn = Scenario | Replacement | TableScenario
 _CLASSES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
-        *(Scenario, Replacement, Faults, BrokerFaults, DrawnPacking, RouterConfig, Backfill, Role),
+        *(Scenario, Replacement, Faults, Loss, BrokerFaults, DrawnPacking, RouterConfig, Backfill, Role),
         *(oracle.OracleJoin, oracle.Comparison, asking.LeftQuestion, asking.Reduced, asking.BestOf),
         *(conditions.SideColumn, conditions.Literal, conditions.Computation, conditions.Compared),
         *(conditions.IsNull, conditions.Among, conditions.Negation, conditions.Either),

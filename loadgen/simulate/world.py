@@ -521,7 +521,11 @@ class World:
     def _is_wanted(self, post: Post) -> bool:
         if post.group or self._packing.packing.is_shared(post.role):
             return post in self._posts()
-        return post.role is not Role.POJOIN or post.number < self._replicas
+        return post.role is not Role.POJOIN or (post.number < self._replicas and not self._is_lost(post.number))
+
+    def _is_lost(self, worker: int) -> bool:
+        loss = self.scenario.loss
+        return loss is not None and worker == loss.worker and (self.step >= loss.step or not self._is_storm)
 
     def _repack(self) -> None:
         """Move to another packing, as an upgrade does: its processes start while earlier ones may still run."""

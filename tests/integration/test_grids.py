@@ -1,11 +1,13 @@
 """Four workers stand in one grid after the other while data flows: 4 x 1, 2 x 2, 1 x 4, and a worker of each is killed.
 
-A router that starts with other columns writes them to the log. The ordered output has the same SHA-256 as a nested
-loop over the inputs.
+A router that starts with other columns writes them to the log. With two rows, one loses its worker for good. The
+ordered output has the same SHA-256 as a nested loop over the inputs.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,4 +53,24 @@ def test_grids_follow_each_other_while_data_flows_and_workers_die(cluster: Local
             stop.set()
         feeding.result()
         assert running.measured("pojoin-3", "spojoin_records_written_total", topic="matches") > 0
+    assert digest(iter(running.output.rows)) == digest(expected())
+
+
+def test_one_row_answers_for_a_worker_that_never_comes_back(cluster: LocalCluster, tmp_path: Path) -> None:
+    """The worker is stopped by SIGSTOP, so that the supervisor starts no other."""
+    text, stop = QUERY.replace("NAME", "lone-row"), threading.Event()
+    with served(cluster, tmp_path, text, 2, {**SIZES, "columns": "1"}) as running, ThreadPoolExecutor() as pool:
+        feeding = pool.submit(feed, cluster.broker.bootstrap, running.topics["readings"], stop, 0.1)
+        lost = running.supervisor.pids()["pojoin-1"]
+        try:
+            running.read_until(TUPLES // 4)
+            replays = running.measured("pojoin-0", "spojoin_replays_total")
+            os.kill(lost, signal.SIGSTOP)
+            running.read_until(TUPLES)
+        finally:
+            os.kill(lost, signal.SIGCONT)
+            stop.set()
+        feeding.result()
+        assert running.measured("pojoin-0", "spojoin_stand_in_frames_total") > 0
+        assert running.measured("pojoin-0", "spojoin_replays_total") == replays
     assert digest(iter(running.output.rows)) == digest(expected())

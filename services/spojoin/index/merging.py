@@ -23,12 +23,17 @@ BEHIND_ONE_IN = 8
 
 def insert(nodes: list[Node], node: Node) -> int:
     """Insert a node in order, splitting a node that encloses it; return its place."""
-    at = bisect_left(nodes, node.first, key=lambda n: n.first)
-    if at > 0 and nodes[at - 1].end > node.first:
-        around = nodes[at - 1]
-        cut = int(around.offsets_below(node.piece_firsts[:1])[0])
-        nodes[at - 1 : at] = around.split(cut, around.level)
+    at = cut(nodes, node.first)
     nodes.insert(at, node)
+    return at
+
+
+def cut(nodes: list[Node], index: int) -> int:
+    """Split the node that has indexes on both sides of one, if there is such a node; return how many lie below it."""
+    at = bisect_left(nodes, index, key=lambda n: n.first)
+    if at > 0 and nodes[at - 1].end > index:
+        around = nodes[at - 1]
+        nodes[at - 1 : at] = around.split(int(around.offsets_below(np.array([index]))[0]), around.level)
     return at
 
 

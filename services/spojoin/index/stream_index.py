@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress, groupby
@@ -48,7 +49,7 @@ class StreamIndex:
     """Immutable tuples of one stream, evaluated for the directions that search it.
 
     Batches may come in any order and repeatedly. Every evaluation names its window's first index, which is never below
-    an expired one; the window ends with the last added tuple.
+    an expired one; the window ends with the last added tuple, or with an earlier one (`below`).
 
     directions: the query's directions that search the stream, all with the same probes
     output, limit: what a probe yields, and how many partners at most (counts are complete nevertheless)
@@ -156,6 +157,17 @@ class StreamIndex:
             self._batch_ends = {batch: end for batch, end in self._batch_ends.items() if end > self._expired}
             self._first_end = min(self._batch_ends.values(), default=self._expired + 1)
 
+    @contextmanager
+    def below(self, index: int) -> Iterator[None]:
+        """Within the context, evaluations find only tuples with indexes below `index`."""
+        at = merging.cut(self._nodes, index)
+        above = self._nodes[at:]
+        del self._nodes[at:]
+        try:
+            yield
+        finally:
+            self._nodes += above
+
     def evaluate(
         self, codes: tuple[I64, ...], lower: I64, sort: Callable[[int], Sought] | None = None
     ) -> tuple[Matches, ...]:
@@ -177,11 +189,14 @@ class StreamIndex:
         """
         if not self._lists:
             return None
-        m, nodes = len(codes[self._probe_slot]), self._nodes
+        m = len(codes[self._probe_slot])
+        nodes = [node for node in self._nodes if node.end > lower[0]] if m else []  # some wait for earlier frames
         runner = self._runner(m * len(nodes))
-        if not (m and nodes):
+        if not nodes:
             return AskedIndex(None, self._numbers, runner)
-        if self._whole_from(lower) or len(self._answered_whole(nodes, None)) < len(nodes):
+        if self._whole_from(lower) > len(self._nodes) - len(nodes) or len(self._answered_whole(nodes, None)) < len(
+            nodes
+        ):
             return None
         return AskedIndex(self._whole_lists.ask(nodes, Probes(codes, sort), runner), self._numbers, runner)
 

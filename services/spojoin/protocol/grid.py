@@ -39,9 +39,13 @@ class Grid:
         """The batches that a worker holds; None if its number is beyond the grid."""
         return Share(worker % self.columns, self.columns) if worker < self.workers else None
 
-    def is_asked(self, worker: int, frame_id: int) -> bool:  # P19.2
-        """Whether a worker answers for its column of a frame: the frame's row does, frame id modulo rows."""
-        return worker < self.workers and worker // self.columns == frame_id % self.rows
+    def asked(self, frame_id: int, column: int) -> int:  # P19.2
+        """The worker that answers for a column of a frame: the one in the frame's row, frame id modulo rows."""
+        return frame_id % self.rows * self.columns + column
+
+    def rows_between(self, frame_id: int, worker: int) -> int:  # P19.7
+        """How many rows behind a frame's row a worker's row is, the first row being behind the last one."""
+        return (worker // self.columns - frame_id) % self.rows
 
 
 def grid_of(frame: Frame) -> Grid:

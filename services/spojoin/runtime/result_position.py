@@ -17,6 +17,8 @@ from spojoin.wire.results import ResultProgress, progress
 TAIL_RECORDS = 16
 #: when the store has had nothing new for this long, the tail of the results is read
 SILENCE_MS = 1_000
+#: the same if the store doesn't know the position: less than the patience after which rows answer for each other (P19)
+UNTOLD_MS = 150
 
 
 class ResultsEnd:
@@ -186,7 +188,8 @@ def position_of_results(at: ResultProgress | None) -> ResultPosition:
 class ResultPositionFollower:
     """Reports moves of the result position, which is that of the partition that lacks the earliest results (P20.4).
 
-    Reads the store every `interval_ms`, and the results topic if the store has had nothing new for a second.
+    Reads the store every `interval_ms`. Reads the results topic if the store has had nothing new for a second, or
+    sooner if the store does not know the position.
     """
 
     def __init__(self, tails: ResultsEnds, shared: SharedState, clock: Clock, interval_ms: float) -> None:
@@ -198,6 +201,7 @@ class ResultPositionFollower:
         self._moved_ms = clock.monotonic_ms()
         # Read the store at once, before this service's reports overwrite a position that only the store has.
         self._asked_ms = self._moved_ms - interval_ms
+        self._silence_ms = SILENCE_MS
 
     @property
     def latest(self) -> ResultPosition:
@@ -210,9 +214,10 @@ class ResultPositionFollower:
         candidates = [self._tails.owed]
         if now_ms - self._asked_ms >= self._interval_ms:
             self._asked_ms = now_ms
-            shares = partitions_of(len(self._owed))
-            candidates.append([self._shared.result_position(share) or START for share in shares])
-        if now_ms - self._moved_ms >= SILENCE_MS:
+            told = [self._shared.result_position(share) for share in partitions_of(len(self._owed))]
+            self._silence_ms = UNTOLD_MS if None in told else SILENCE_MS
+            candidates.append([each or START for each in told])
+        if now_ms - self._moved_ms >= self._silence_ms:
             self._moved_ms = now_ms
             self._tails.begin_reading()
         return self._move_to([max(found) for found in zip(*candidates, strict=True)])

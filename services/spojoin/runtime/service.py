@@ -56,8 +56,9 @@ ANNOUNCER = "the router, which announces the query to serve"
 #: how often a router looks for topics of past generations
 CLEAN_UP_MS = 60_000.0
 
-#: how often to read the result position from the store: a router paces its frames by it, others drop state by it
-RESULT_POSITION_MS, ROUTER_RESULT_POSITION_MS = 250.0, 15.0
+#: how often to read the result position from the store: a router paces its frames by it, a worker notices by it that
+#: another row is silent, others drop state by it
+RESULT_POSITION_MS, ROUTER_RESULT_POSITION_MS, WORKER_RESULT_POSITION_MS = 250.0, 15.0, 40.0
 
 _log = structlog.get_logger(__name__)
 
@@ -164,9 +165,12 @@ class ServiceRun:
 
     @property
     def _result_position_ms(self) -> float:
-        """How often to read the result position: often for a router, unless its own process moves it."""
-        is_elsewhere = Role.SINK not in self.roles
-        return ROUTER_RESULT_POSITION_MS if self.writes_log and is_elsewhere else RESULT_POSITION_MS
+        """How often to read the result position: often for a router or worker, unless its own process moves it."""
+        if Role.SINK in self.roles:
+            return RESULT_POSITION_MS
+        if self.writes_log:
+            return ROUTER_RESULT_POSITION_MS
+        return WORKER_RESULT_POSITION_MS if Role.POJOIN in self.roles else RESULT_POSITION_MS
 
     def _transactional_ids(self, wiring: Wiring) -> dict[Topic, str]:
         settings = self.settings

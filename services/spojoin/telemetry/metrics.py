@@ -267,6 +267,9 @@ class Metrics:
             "comparisons": self._counter(
                 "spojoin_compared_pairs", "Pairs of a tuple and a stored one that a worker answered for (pojoin)."
             ),
+            "stand_in_frames": self._counter(
+                "spojoin_stand_in_frames", "Frames answered in place of a worker of another row (pojoin)."
+            ),
             "merges": self._counter("spojoin_index_merges", "Nodes made by merging or splitting others (pojoin)."),
             "merge_seconds": self._counter(
                 "spojoin_index_merge_seconds", "Time spent on merging and splitting nodes (pojoin)."

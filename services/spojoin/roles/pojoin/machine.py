@@ -1,6 +1,7 @@
 """A PO-Join worker's state machine (the SPO-Join paper, sections 4.2 and 4.4, Algorithm 4).
 
-Workers stand in a grid (P19): a worker answers the frames of its row, each from the batches of its column. Column c of
+Workers stand in a grid (P19): a worker answers the frames of its row, each from the batches of its column, and those of
+another row if the worker there seems to be gone. Column c of
 n owns batch k iff k mod n = c (the paper's division of a sub-interval). A frame is evaluated once all handed-over
 batches that its windows reach are here: the paper's queue. A batch that arrives early waits until the log hands it
 over, so that each pair is evaluated in exactly one place (P7).
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from functools import partial
 
 from spojoin.index.assembly import Taking
@@ -25,6 +27,7 @@ from spojoin.protocol.frame_evaluation import Chunks, first_reached, lower_bound
 from spojoin.protocol.grid import Grid, Share, grid_of
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.topology import Topic
+from spojoin.roles.pojoin.stand_in import StandIn
 from spojoin.search_plan import SearchPlan
 from spojoin.wire.records import NO_GROUP, Barrier, Batch, Frame, Matches, Part, Record, StreamSlice
 from spojoin.wire.sums import Sums
@@ -57,7 +60,10 @@ class PoJoinMachine(WindowMachine):
         self._reader = LogFollower()
         self._frames: deque[Frame] = deque()
         self._grid = grid
-        self._compared = 0
+        self._stand_in = StandIn(worker)
+        #: the last frame of several rows: once results cover the frames kept before it, what only they reach can go
+        self._last: Frame | None = None
+        self._compared = self._stood_in = 0
         self._work = Work(timer, runner)
         #: by searched stream, the numbers of the directions that search it
         self._numbers: dict[int, list[int]] = {}
@@ -96,16 +102,28 @@ class PoJoinMachine(WindowMachine):
             if not all(self._has_all(batches, frame.slices[stream]) for stream, batches in self._batches.items()):
                 return
             self._frames.popleft()
+            if grid.rows > 1:
+                self._stand_in.keep_frame(frame)
+                self._last = frame
+                if not self._stand_in.covers(frame):
+                    self._pass_over(frame)
+                    continue
             yield from self._evaluate_frame(frame)
 
     def _pass_over(self, frame: Frame) -> None:
         for stream, batches in self._batches.items():
-            batches.forget_unreached(frame.slices[stream].live_batch, first_reached(frame, stream))
+            batches.forget_unreached(*self._reached(frame, stream))
+
+    def _reached(self, frame: Frame, stream: int) -> tuple[int, int]:  # P19.6
+        """The first batch and the first index that a window of this frame, or of an earlier one under way, reaches."""
+        oldest = self._stand_in.oldest or frame
+        return oldest.slices[stream].live_batch, first_reached(oldest, stream)
 
     def _change_grid(self, grid: Grid) -> Iterator[Action]:  # P11.4
         before, self._grid = self._share, grid
         if self._share != before:  # P19.4
             self._batches = self._no_batches()
+            self._stand_in.change_column()
             if self._share is not None:  # a worker beyond the grid holds nothing and answers nothing
                 yield Rewind(Topic.BATCHES)
 
@@ -114,9 +132,9 @@ class PoJoinMachine(WindowMachine):
         """The batches that this worker holds; None if there are none, or before the grid is known."""
         return None if self._grid is None else self._grid.share_of(self._worker)
 
-    def _is_due(self, frame: Frame, grid: Grid) -> bool:  # P9.1, P19.2
+    def _is_due(self, frame: Frame, grid: Grid) -> bool:  # P9.1
         is_asked = frame.is_answered and frame.frame_id >= self._result_position.frame_id
-        return is_asked and grid.is_asked(self._worker, frame.frame_id)
+        return is_asked and self._worker < grid.workers
 
     def _has_all(self, batches: WorkerBatches, piece: StreamSlice) -> bool:  # P7.2
         # An expired batch may be gone from its topic, so wait only for batches that a window reaches.
@@ -127,17 +145,26 @@ class PoJoinMachine(WindowMachine):
     def _evaluate_frame(self, frame: Frame) -> Iterator[Action]:
         share = self._share
         assert share is not None, "only a worker in the grid is asked"
+        asked = grid_of(frame).asked(frame.frame_id, share.column)
+        self._stood_in += asked != self._worker
         for stream, batches in self._batches.items():
-            batches.hand_over(frame.slices[stream], first_reached(frame, stream))
+            batches.hand_over(frame.slices[stream].handover_batch, *self._reached(frame, stream))
         chunks = Chunks(frame.answers, lists_pairs=self._plan.lists_pairs)
-        asked = self._searches(frame)
-        if len(asked) == len(self._batches):
-            chunks.expect_matches(sum(each.most for each in asked.values()))
+        searches = self._searches(frame)
+        if len(searches) == len(self._batches):
+            chunks.expect_matches(sum(each.most for each in searches.values()))
         for begin, end in chunks:
-            directions = self._matches(frame, begin, end, asked)
+            directions = self._matches(frame, begin, end, searches)
             chunks.learn_from(directions)
             part = Part(frame.epoch, frame.frame_id, 1 + share.column, begin, end, directions)
-            yield Emit(Topic.MATCHES, 1 + self._worker, part)
+            yield Emit(Topic.MATCHES, 1 + asked, part)  # P19.8
+
+    def _answer_late(self, frame: Frame) -> Iterator[Action]:  # P19.10
+        """Answer a frame in place of another worker, from the tuples handed over to it: later frames got more."""
+        with ExitStack() as stack:
+            for stream, batches in self._batches.items():
+                stack.enter_context(batches.index.below(frame.slices[stream].handover_index))
+            yield from self._evaluate_frame(frame)
 
     def _searches(self, frame: Frame) -> dict[int, AskedIndex]:
         """The searches of a whole frame, by the batches' stream, if it can be searched as a whole."""
@@ -167,17 +194,23 @@ class PoJoinMachine(WindowMachine):
         return tuple([matches for matches in by_direction if matches is not None])
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
-        """Continue if the result position has passed a frame that waited for a batch: it needn't wait any more."""
+        """Answer in place of a worker that seems to be gone; continue if results have passed a frame that waited."""
+        for frame in self._stand_in.due_frames(now_ms):
+            yield from self._answer_late(frame)
         yield from self._evaluate_ready_frames()
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Emit nothing for covered frames, whose batches may be gone; this machine trims nothing."""
-        self._result_position = max(self._result_position, result_position)
+        if result_position > self._result_position:
+            self._result_position = result_position
+            self._stand_in.note_progress(result_position.frame_id)
+            if self._last is not None:
+                self._pass_over(self._last)
         return []
 
     def counters(self) -> dict[str, float]:
-        """How many pairs of a probe and a stored tuple were answered, and the indexes' work on themselves."""
-        return {"comparisons": self._compared, **self._work.counters()}
+        """How many pairs of a probe and a stored tuple and others' frames were answered, and the indexes' own work."""
+        return {"comparisons": self._compared, "stand_in_frames": self._stood_in, **self._work.counters()}
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""
@@ -224,13 +257,10 @@ class WorkerBatches:
         self._complete = at
         return at >= end
 
-    def hand_over(self, piece: StreamSlice, lower: int) -> None:  # P7.1
-        """Drop tuples that no window reaches any more, and index the batches that this frame's probes must search.
-
-        piece: the frame's slice of this stream; lower: the first index that a window of the frame reaches
-        """
-        self._forget_batches(piece.live_batch)
-        for number in sorted(n for n in self._waiting if n < piece.handover_batch):
+    def hand_over(self, end: int, live_batch: int, lower: int) -> None:  # P7.1
+        """Index the batches before `end`, those that a frame's probes must search; forget as `forget_unreached`."""
+        self._forget_batches(live_batch)
+        for number in sorted(n for n in self._waiting if n < end):
             batch = self._waiting.pop(number)
             self._handed_over.add(number)
             self.index.add(batch, self._weights(batch), self._ratings(batch))

@@ -1,10 +1,11 @@
 """A PO-Join process: it answers for its own number and, if workers were removed, for abandoned numbers (P11).
 
 Each frame is answered by its own grid, but any process may answer for worker w: the answer follows from the log and the
-batches alone, and the sink takes each chunk once. So when a frame arrives with a grid of fewer workers, n, worker v
-also watches the numbers w = v, v + n, v + 2n ... for which earlier frames still wait. Workers that leave in good
-order answer those frames themselves. Only if results stand still does v read the log again and answer as w, like a
-restarted worker. So no frame waits forever for a worker that is gone.
+batches alone, and the sink takes each chunk once. If only rows leave, the rows that stay answer (`stand_in.py`). If
+columns change, and a frame arrives with a grid of fewer workers, n, then worker v also watches the numbers w = v,
+v + n, v + 2n ... for which earlier frames still wait. Workers that leave in good order answer those frames themselves.
+Only if results stand still does v read the log again and answer as w, like a restarted worker. So no frame waits
+forever for a worker that is gone.
 """
 
 from __future__ import annotations
@@ -188,12 +189,13 @@ class GridChanges:
         return max((change.grid.workers for change in self._changes), default=0)
 
     def accept_frame(self, frame: Frame) -> range:
-        """Take a frame; if its grid is new, return the numbers for which only earlier frames wait."""
+        """Take a frame; if its grid has other columns, return the numbers for which only earlier frames wait."""
         grid = grid_of(frame)
         if self._changes and self.last == grid:
             return range(0)
+        has_stand_ins = all(change.grid.columns == grid.columns for change in self._changes)  # P19.11
         self._changes.append(GridChange(frame.frame_id, grid))
-        return range(grid.workers, self.workers_max)
+        return range(0) if has_stand_ins else range(grid.workers, self.workers_max)
 
     def forget_before(self, frame_id: int) -> None:
         """Forget frames before this one: their results are out."""

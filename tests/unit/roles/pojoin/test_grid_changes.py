@@ -32,6 +32,11 @@ def test_frames_of_two_counts_ago_may_still_wait():
     assert left == [[], [3, 4], [2, 3, 4], [3, 4]]
 
 
+def test_rows_that_leave_are_not_abandoned_while_columns_stay():
+    _, left = followed((0, 6, 2), (1, 4, 2), (2, 2, 2), (3, 2, 1), (4, 1, 1))
+    assert left == [[], [], [], [2, 3, 4, 5], [1, 2, 3, 4, 5]]
+
+
 def test_workers_that_fill_no_row_are_abandoned():
     grids, left = followed((0, 5, 1), (1, 5, 2), (2, 5, 3), (3, 5, 9))
     assert left == [[], [4], [3, 4], []]

@@ -19,6 +19,7 @@ from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.permutation.machine import PermutationMachine
+from spojoin.roles.pojoin import stand_in
 from spojoin.roles.pojoin.worker import PATIENCE_MS, PoJoinWorker
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
@@ -252,6 +253,82 @@ def test_a_worker_beyond_the_count_holds_nothing():
     assert reader.parts == {}
     assert reader.rewinds == []
     assert reader.worker.state_tuples() == 0
+
+
+def held_up(reader, lost):
+    """Results stand at the first frame of a lost worker, which has read the same log; returns the reader."""
+    first = min(frame for frame, _ in lost.parts)
+    reader.worker.on_result_position(ResultPosition(first, 0))
+    return reader.time(0)
+
+
+@pytest.mark.parametrize(("workers", "columns"), [(2, 1), (3, 1), (4, 2), (5, 2), (6, 2)])
+def test_the_next_rows_answer_as_a_lost_worker_and_read_nothing_again(workers, columns):
+    log, rows = Log(*[workers] * 4, columns=columns), workers // columns
+    lost = Reader(log, rows * columns - 1).read()
+    for behind in range(1, rows):
+        reader = held_up(Reader(log, behind * columns - 1).read(), lost)
+        reader.time(behind * stand_in.PATIENCE_MS - 1)
+        assert not lost.parts.keys() & reader.parts.keys()
+        reader.time(behind * stand_in.PATIENCE_MS)
+        assert all(same(part, reader.parts[key]) for key, part in lost.parts.items())
+        assert reader.worker.counters()["stand_in_frames"] == len(lost.parts)
+        assert reader.rewinds == []
+
+
+def test_a_stand_in_answers_at_once_until_its_stint_ends():
+    log = Log(2, columns=1)
+    reader, lost = Reader(log, 0).read(), Reader(log, 1).read()
+    held_up(reader, lost).time(stand_in.PATIENCE_MS)
+    log.rows(16, first=16)
+    lost.read()
+    assert reader.read().parts.keys() >= lost.parts.keys()
+    reader.worker.on_result_position(ResultPosition(len(log.frames), 0))
+    reader.time(stand_in.PATIENCE_MS + stand_in.STINT_MS)
+    answered = set(lost.parts)
+    log.rows(16, first=32)
+    assert not (lost.read().parts.keys() - answered) & reader.read().parts.keys()
+
+
+def test_no_row_stands_in_while_results_move_or_wait_for_its_own_frame():
+    log = Log(2, 2, columns=1)
+    reader, lost = Reader(log, 0).read(), Reader(log, 1).read()
+    own = set(reader.parts)
+    for time, frame in enumerate(sorted({frame for frame, _ in lost.parts})):
+        reader.worker.on_result_position(ResultPosition(frame, 0))
+        reader.time(time * stand_in.PATIENCE_MS).time((time + 1) * stand_in.PATIENCE_MS - 1)
+    assert reader.parts.keys() == own
+    reader = Reader(log, 0, ResultPosition(min(own)[0], 0)).read().wait().wait()
+    assert reader.parts.keys() == own
+
+
+@pytest.mark.parametrize("worker_counts", [(4, 2), (6, 2), (6, 4, 2), (4, 2, 4)])
+def test_rows_that_stay_answer_for_those_that_leave_and_read_nothing_again(worker_counts):
+    log = Log(*worker_counts, columns=2)
+    lost = Reader(log, 3).read()
+    reader = held_up(Reader(log, 1).read(), lost).time(9 * stand_in.PATIENCE_MS)
+    assert all(same(part, reader.parts[key]) for key, part in lost.parts.items())
+    assert reader.rewinds == []
+
+
+def test_no_worker_answers_for_a_column_that_it_has_left():
+    log = Log(4, columns=2)
+    lost = Reader(log, 3).read()
+    log.records[Topic.FRAMES] = [
+        replace(each, columns=1) if isinstance(each, Frame) and each.frame_id > 2 else each
+        for each in log.records[Topic.FRAMES]
+    ]
+    reader = held_up(Reader(log, 1).read(), lost).time(9 * stand_in.PATIENCE_MS)
+    assert [key for key in reader.parts if key[0] <= 2] == [(0, 2), (2, 2)]
+
+
+def test_kept_frames_hold_no_more_than_they_reach_and_go_with_their_results():
+    log = Log(2, 2, 2, 2, 2, 2, columns=1)
+    reader = Reader(log, 0).read()
+    assert reader.worker.state_tuples() > QUERY.window.length + 2 * BATCH_TUPLES
+    reader.worker.on_result_position(ResultPosition(len(log.frames), 0))
+    reach = QUERY.window.length + len(log.frames[-1].slices[0])
+    assert reader.worker.state_tuples() <= reach + max(BATCH_TUPLES, reach // 7)
 
 
 def test_a_lost_batch_delays_no_answered_frame():
