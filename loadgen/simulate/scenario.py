@@ -19,6 +19,7 @@ from loadgen.simulate.oracle import OracleJoin, SourceRow, Value, evaluate, is_r
 from loadgen.simulate.process import ALL_APART, ALONE, DrawnPacking, draw_instances, draw_packings
 from spojoin.arrays import I64
 from spojoin.model import Computed, Domain, KeyColumn, Order, Query
+from spojoin.protocol.key_columns import key_slots
 from spojoin.roles.router.config import RouterConfig
 from spojoin.wire.records import DeadLetter, Rows
 
@@ -58,6 +59,7 @@ class Scenario:
     reader: the product's reader of rows; None if the simulator makes codes from values itself
     packing: which roles share a process at first; repacks: later packings with their first steps
     columns: of the workers' grid, by the routers in turn; 0: all workers are one row
+    columns_by_key: whether they are by key, by the routers in turn
     instances: of each process, if there are several; patience_ms: how long the speaker may be silent bridges_lulls:
     whether the storm continues after a lull in which processes are down or stalled. In some older kept scenarios it
     ends there, and most rows are answered in the quiet after it.
@@ -78,6 +80,7 @@ class Scenario:
     broker: BrokerFaults = NO_BROKER_FAULTS
     bridges_lulls: bool = True
     columns: tuple[int, ...] = (0,)
+    columns_by_key: tuple[bool, ...] = (False,)
 
     @property
     def has_text_keys(self) -> bool:
@@ -115,12 +118,18 @@ def with_packings(scenario: Scenario) -> Scenario:
         patience_ms=patience_ms,
         broker=draw_broker_faults(scenario.seed),
         columns=_draw_columns(scenario.seed),
+        columns_by_key=_draw_columns_by_key(scenario.seed),
     )
 
 
 def _draw_columns(seed: int) -> tuple[int, ...]:
     rng = Random(f"columns {seed}")
     return tuple(rng.choice(odds.COLUMNS) for _ in range(rng.choice(odds.COLUMNS_DRAWN)))
+
+
+def _draw_columns_by_key(seed: int) -> tuple[bool, ...]:
+    rng = Random(f"columns by key {seed}")
+    return tuple(rng.random() < odds.COLUMNS_BY_KEY for _ in range(rng.choice(odds.COLUMNS_DRAWN)))
 
 
 def draw_with_query(seed: int, elaborate: Elaborate | None = None) -> tuple[Scenario, DrawnQuery]:
@@ -364,4 +373,5 @@ def _key_type(scenario: Scenario, stream: int) -> pa.DataType:
 def for_router(scenario: Scenario, router_id: str, number: int, workers: int) -> RouterConfig:
     """The scenario's configuration for one router instance, by its number among the processes started."""
     columns = scenario.columns[number % len(scenario.columns)] if scenario.query.layout.has_mutable_part else 0
-    return replace(scenario.config, router_id=router_id, workers=workers, columns=columns)
+    by_key = scenario.columns_by_key[number % len(scenario.columns_by_key)] and bool(key_slots(scenario.query))
+    return replace(scenario.config, router_id=router_id, workers=workers, columns=columns, columns_by_key=by_key)

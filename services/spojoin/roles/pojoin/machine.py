@@ -9,7 +9,7 @@ over, so that each pair is evaluated in exactly one place (P7).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from spojoin.index.assembly import Taking
@@ -25,8 +25,9 @@ from spojoin.protocol.frame_evaluation import Chunks, first_reached, lower_bound
 from spojoin.protocol.grid import Grid, Share, grid_of
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.topology import Topic
+from spojoin.roles.pojoin.selection import AskedProbes, Selection, selections_of
 from spojoin.search_plan import SearchPlan
-from spojoin.wire.records import NO_GROUP, Barrier, Batch, Frame, Matches, Part, Record, StreamSlice
+from spojoin.wire.records import NO_GROUP, Barrier, Batch, Frame, Matches, Part, Record, SpreadKey, StreamSlice
 from spojoin.wire.sums import Sums
 
 #: How many frames may wait for a late batch.
@@ -66,7 +67,8 @@ class PoJoinMachine(WindowMachine):
         self._batches = self._no_batches()
 
     def _no_batches(self) -> dict[int, WorkerBatches]:
-        return {stream: WorkerBatches(self._query, stream, self._work) for stream in self._numbers}
+        selections = selections_of(self._query, self._share)
+        return {s: WorkerBatches(self._query, s, self._work, selections[s]) for s in self._numbers}
 
     def wants(self, topic: Topic, partition: int) -> bool:
         """For frames, whether few wait; for batches, whether a frame has given the grid."""
@@ -81,6 +83,7 @@ class PoJoinMachine(WindowMachine):
         elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
             if self._grid is None:
                 self._grid = grid_of(record)
+                self._batches = self._no_batches()
             self._frames.append(record)
         yield from self._evaluate_ready_frames()
 
@@ -122,38 +125,41 @@ class PoJoinMachine(WindowMachine):
         # An expired batch may be gone from its topic, so wait only for batches that a window reaches.
         share = self._share
         assert share is not None, "only a worker in the grid is asked"
-        return batches.has_all(share.first_from(piece.live_batch), piece.handover_batch, share.columns)
+        return batches.has_all(share.first_from(piece.live_batch), piece.handover_batch, share.step)
 
     def _evaluate_frame(self, frame: Frame) -> Iterator[Action]:
         share = self._share
         assert share is not None, "only a worker in the grid is asked"
         for stream, batches in self._batches.items():
-            batches.hand_over(frame.slices[stream], first_reached(frame, stream))
+            batches.hand_over(frame.slices[stream], first_reached(frame, stream), frame.spread)
         chunks = Chunks(frame.answers, lists_pairs=self._plan.lists_pairs)
-        asked = self._searches(frame)
+        probes = {stream: batches.asked(frame) for stream, batches in self._batches.items()}
+        asked = self._searches(probes)
         if len(asked) == len(self._batches):
             chunks.expect_matches(sum(each.most for each in asked.values()))
         for begin, end in chunks:
-            directions = self._matches(frame, begin, end, asked)
+            directions = self._matches(probes, begin, end, asked)
             chunks.learn_from(directions)
             part = Part(frame.epoch, frame.frame_id, 1 + share.column, begin, end, directions)
             yield Emit(Topic.MATCHES, 1 + self._worker, part)
 
-    def _searches(self, frame: Frame) -> dict[int, AskedIndex]:
+    def _searches(self, asked_of: Mapping[int, AskedProbes]) -> dict[int, AskedIndex]:
         """The searches of a whole frame, by the batches' stream, if it can be searched as a whole."""
         asked: dict[int, AskedIndex] = {}
         for stream, batches in self._batches.items():
-            probes = frame.probes(batches.index.directions[0].probe)
+            probes = asked_of[stream].searched
             one = batches.index.ask(probes.codes, probes.lower, partial(sought_column, probes))
             if one is not None:
                 asked[stream] = one
         return asked
 
-    def _matches(self, frame: Frame, begin: int, end: int, asked: Mapping[int, AskedIndex]) -> tuple[Matches, ...]:
+    def _matches(
+        self, asked_of: Mapping[int, AskedProbes], begin: int, end: int, asked: Mapping[int, AskedIndex]
+    ) -> tuple[Matches, ...]:
         """The matches of the tuples at frame positions [begin, end), by the query's directions."""
         by_direction: list[Matches | None] = [None] * len(self._query.directions)
         for stream, batches in self._batches.items():
-            probes = frame.probes(batches.index.directions[0].probe)
+            probes = asked_of[stream].searched
             first, last = probe_range(probes.positions, begin, end)
             self._compared += (last - first) * batches.index.tuples
             if stream in asked:
@@ -163,7 +169,7 @@ class PoJoinMachine(WindowMachine):
                 sort = partial(sought_column, probes) if last - first == len(probes) else None
                 found = batches.index.evaluate(codes, lower_bounds(probes, first, last), sort)
             for number, matches in zip(self._numbers[stream], found, strict=True):
-                by_direction[number] = matches
+                by_direction[number] = asked_of[stream].completed(matches, begin, end)
         return tuple([matches for matches in by_direction if matches is not None])
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
@@ -189,9 +195,12 @@ class PoJoinMachine(WindowMachine):
 
 
 class WorkerBatches:
-    """This worker's batches of one stream: the handed-over ones in an index, and the waiting ones separately."""
+    """This worker's batches of one stream: the handed-over ones in an index, and the waiting ones separately.
 
-    def __init__(self, query: Query, stream: int, work: Work) -> None:
+    selection: which of their tuples the index holds, and how it numbers them
+    """
+
+    def __init__(self, query: Query, stream: int, work: Work, selection: Selection) -> None:
         plan = SearchPlan(query)
         directions = [direction for direction in query.directions if direction.target == stream]
         sums = bool(plan.measures)
@@ -199,6 +208,7 @@ class WorkerBatches:
         taking = Taking(sums, latest, plan.chosen_count, plan.enough_partners)
         output = plan.output_of_parts(directions[0])
         self.index = StreamIndex(directions, output, plan.part_limit, query.is_self, work, taking=taking)
+        self._selection = selection
         self._weigher = Weigher(plan.measures) if sums else None
         self._rater = Rater(plan.choices) if plan.choices else None
         self._window = query.window_over(stream)
@@ -224,19 +234,25 @@ class WorkerBatches:
         self._complete = at
         return at >= end
 
-    def hand_over(self, piece: StreamSlice, lower: int) -> None:  # P7.1
+    def asked(self, frame: Frame) -> AskedProbes:
+        """The probes of a frame for which the index is searched."""
+        return self._selection.asked(frame.probes(self.index.directions[0].probe), frame.spread)
+
+    def hand_over(self, piece: StreamSlice, lower: int, spread: Sequence[SpreadKey] = ()) -> None:  # P7.1
         """Drop tuples that no window reaches any more, and index the batches that this frame's probes must search.
 
         piece: the frame's slice of this stream; lower: the first index that a window of the frame reaches
+        spread: the frame's spread keys
         """
         self._forget_batches(piece.live_batch)
         for number in sorted(n for n in self._waiting if n < piece.handover_batch):
             batch = self._waiting.pop(number)
             self._handed_over.add(number)
-            self.index.add(batch, self._weights(batch), self._ratings(batch))
+            held = self._selection.held(batch, spread)
+            self.index.add(held, self._weights(held), self._ratings(held))
             if self._ends_group(batch):
                 self.index.end_group(batch.group)
-        self.index.expire(lower)
+        self._expire(lower)
 
     def _ends_group(self, batch: Batch) -> bool:
         """Whether a slide of a count window ends with a batch; slides of time end with a later batch."""
@@ -252,7 +268,10 @@ class WorkerBatches:
     def forget_unreached(self, live_batch: int, lower: int) -> None:
         """Drop batches before `live_batch` and indexes before `lower`, which no window reaches any more."""
         self._forget_batches(live_batch)
-        self.index.expire(lower)
+        self._expire(lower)
+
+    def _expire(self, lower: int) -> None:
+        self.index.expire(self._selection.forget_below(lower))
 
     def _forget_batches(self, live_batch: int) -> None:
         if live_batch > self._live:

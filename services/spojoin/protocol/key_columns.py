@@ -1,0 +1,79 @@
+"""Columns by key (rule P21): which column holds a tuple, and which columns a probe is asked of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spojoin.arrays import I64, Flags
+from spojoin.model import Direction, Op, Query
+from spojoin.protocol.grid import Share
+from spojoin.wire.records import SpreadKey
+
+#: An odd multiplier of multiply-shift hashing (Dietzfelbinger et al. 1997): 2**64 divided by the golden ratio. It is
+#: part of the protocol: all workers of a row must place a tuple alike.
+MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
+SHIFT = np.uint64(32)
+
+
+class KeySlots(NamedTuple):
+    """The slots of a key: of the tuples that a stream's index holds, and of the probes that search it."""
+
+    stored: int
+    probes: int
+
+
+def key_slots(query: Query) -> dict[int, KeySlots]:  # P21.1
+    """The slots of the key by searched stream; none if columns can't be by key.
+
+    The key is the first equality that every direction evaluates between the same two slots. A pair's codes are equal
+    there, so a probe's key names the column of every tuple that it may find.
+    """
+    if not query.layout.has_mutable_part:
+        return {}
+    streams = sorted({direction.target for direction in query.directions})
+    for number, predicate in enumerate(query.predicates):
+        if predicate.op is Op.EQ:
+            slots = {stream: _slots(number, query.directions, stream) for stream in streams}
+            if all(len(each) == 1 for each in slots.values()):
+                return {stream: each.pop() for stream, each in slots.items()}
+    return {}
+
+
+def _slots(predicate: int, directions: Sequence[Direction], stream: int) -> set[KeySlots]:
+    """The slots that a predicate compares, in each direction that searches a stream."""
+    seen = [direction.predicates[predicate] for direction in directions if direction.target == stream]
+    return {KeySlots(each.target_slot, each.probe_slot) for each in seen}
+
+
+def column_of(codes: I64, columns: int) -> I64:  # P21.2
+    """The column of each key, int64 (n,)."""
+    mixed = (codes.astype(np.uint64) * MULTIPLIER) >> SHIFT  # 32 bits
+    return ((mixed * np.uint64(columns)) >> SHIFT).astype(np.int64)
+
+
+def is_held(codes: I64, order: I64, first: int, share: Share, spread: Sequence[SpreadKey]) -> Flags:  # P21.3
+    """Which tuples of a batch a column holds, (n,) by offset: those of its keys, and every n-th of a spread key's.
+
+    codes, order: the batch's column of the key, codes ascending, and the offset of each; first: the first tuple's index
+    spread: the stream's spread keys
+    """
+    held = np.empty(len(codes), np.bool_)
+    held[order] = column_of(codes, share.columns) == share.column
+    for key in spread:
+        begin, end = (int(np.searchsorted(codes, key.code, side)) for side in ("left", "right"))
+        offsets = order[begin:end]
+        indexes = offsets + first
+        in_turn = (indexes >= key.first) & (indexes < key.end)
+        held[offsets[in_turn]] = indexes[in_turn] % share.columns == share.column
+    return held
+
+
+def is_asked(codes: I64, share: Share, spread: Sequence[SpreadKey]) -> Flags:  # P21.4
+    """Which probes a column is asked of, (m,): those of its keys, and those of all spread keys of the stream."""
+    asked = column_of(codes, share.columns) == share.column
+    if spread:
+        asked |= np.isin(codes, [key.code for key in spread])
+    return asked
