@@ -13,6 +13,7 @@ VALUES = {
     "joiners": "mutable.replicas",
     "workers_max": "pojoin.maxReplicas",
     "columns": "pojoin.columns",
+    "columns_by": "pojoin.columnsBy",
     "scale_once": "pojoin.replicas",
     "workers_inside": "pojoin.inside",
     "packing": "packing",

@@ -71,6 +71,17 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
         "batches kept as rows change",
         "grid changes in the log",
     ),
+    "P21 columns by key": (
+        "batch divided among columns",
+        "key becomes hot",
+        "key cools down",
+        "key forgotten",
+        "tuple held in turn",
+        "tuple held by its key beside a spread one",
+        "probe asked of another key's column",
+        "batches read again by key",
+        "spread keys known at a takeover",
+    ),
     "P12 generations": (
         "log closed",
         "record behind a closed log refused",

@@ -25,6 +25,7 @@ from loadgen.simulate.generations import (
     run_replaced_statement,
     run_replacement,
 )
+from loadgen.simulate.key_mutants import KEY_MUTANTS
 from loadgen.simulate.mutants import LISTING_MUTANTS, MUTANTS, Mutant
 from loadgen.simulate.pack_mutants import PACK_MUTANTS
 from loadgen.simulate.run import Failure, draw_statement, planted_in_run, run_scenario, run_seed, run_statement, warm_up
@@ -56,7 +57,11 @@ class RunKind:
 SERVED = RunKind("", draw, run_scenario, run_seed, {**MUTANTS, **PACK_MUTANTS, **LISTING_MUTANTS})
 REPLACED = RunKind("--generations", draw_replacement, run_generations, run_replacement, GENERATION_MUTANTS)
 STATEMENTS = RunKind(
-    "--statements", draw_statement, run_scenario, run_statement, {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS}
+    "--statements",
+    draw_statement,
+    run_scenario,
+    run_statement,
+    {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS, **KEY_MUTANTS},
 )
 REPLACED_STATEMENTS = RunKind(
     "--generations --statements",

@@ -110,15 +110,16 @@ def with_packings(scenario: Scenario) -> Scenario:
     """The scenario with packings, a broker and grids of workers, which separate generators of its seed draw."""
     packing, repacks = draw_packings(scenario.seed)
     instances, patience_ms = draw_instances(scenario.seed)
-    return replace(
-        scenario,
-        packing=packing,
-        repacks=repacks,
-        instances=instances,
-        patience_ms=patience_ms,
-        broker=draw_broker_faults(scenario.seed),
-        columns=_draw_columns(scenario.seed),
-        columns_by_key=_draw_columns_by_key(scenario.seed),
+    return _some_by_key(
+        replace(
+            scenario,
+            packing=packing,
+            repacks=repacks,
+            instances=instances,
+            patience_ms=patience_ms,
+            broker=draw_broker_faults(scenario.seed),
+            columns=_draw_columns(scenario.seed),
+        )
     )
 
 
@@ -127,9 +128,27 @@ def _draw_columns(seed: int) -> tuple[int, ...]:
     return tuple(rng.choice(odds.COLUMNS) for _ in range(rng.choice(odds.COLUMNS_DRAWN)))
 
 
-def _draw_columns_by_key(seed: int) -> tuple[bool, ...]:
-    rng = Random(f"columns by key {seed}")
-    return tuple(rng.random() < odds.COLUMNS_BY_KEY for _ in range(rng.choice(odds.COLUMNS_DRAWN)))
+def _some_by_key(scenario: Scenario) -> Scenario:
+    """Makes the columns of some queries that have a key several, with workers for them, and by key.
+
+    Frames and batches are small then, so that workers search most tuples.
+    """
+    rng = Random(f"columns by key {scenario.seed}")
+    if not key_slots(scenario.query) or rng.random() >= odds.COLUMNS_BY_KEY:
+        return scenario
+    columns = tuple(rng.choice(odds.KEY_COLUMNS) for _ in range(rng.choice(odds.COLUMNS_DRAWN)))
+    by_key = tuple(rng.random() < odds.ROUTER_BY_KEY for _ in range(rng.choice(odds.COLUMNS_DRAWN)))
+    workers = max(scenario.config.workers, max(columns))
+    config = scenario.config
+    config = replace(
+        config,
+        workers=workers,
+        workers_max=max(config.workers_max, workers),
+        frame_tuples=rng.choice(odds.FRAME_TUPLES_BY_KEY),
+        batch_tuples=rng.choice([size for size in odds.BATCH_TUPLES_BY_KEY if config.batch_tuples % size == 0]),
+        handover_frames=1,
+    )
+    return replace(scenario, columns=columns, columns_by_key=by_key, config=config)
 
 
 def draw_with_query(seed: int, elaborate: Elaborate | None = None) -> tuple[Scenario, DrawnQuery]:

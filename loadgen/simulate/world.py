@@ -95,6 +95,7 @@ class World:
         self._down: list[tuple[int, Post]] = []
         self._plans = 0
         self._planner = QuickRandom(f"plans {scenario.seed}")
+        self._hot_keys: dict[tuple[int, int], set[int]] = {}
         self._request_at: list[int] = []
         self._bridges_lulls = scenario.bridges_lulls
         self._stalls_left = self._crashes_left = scenario.faults.at_most
@@ -465,15 +466,18 @@ class World:
         return any(self.scenario.columns_by_key) and bool(key_slots(self.scenario.query))
 
     def _plan_keys(self) -> None:
-        """Write a plan that calls any keys of recent tuples hot: of each stream a few, or none."""
-        hot = {}
+        """Write a plan in which a key of recent tuples of each stream has become hot, or has cooled down."""
         for stream, (slot, _) in key_slots(self.scenario.query).items():
             recent = [frame.slices[stream].codes[slot] for frame in self.frames.accepted[-odds.PLAN_FRAMES :]]
             known = sorted({int(code) for codes in recent for code in codes})
-            chosen = sorted(self._planner.sample(known, min(len(known), self._planner.choice(odds.PLAN_KEYS))))
-            hot[stream, slot] = np.array(chosen, np.int64), np.ones(len(chosen), np.int64)
+            if known:
+                hot = self._hot_keys.setdefault((stream, slot), set())
+                hot ^= {self._planner.choice(known)}
         self._plans += 1
-        self.log.append((Topic.PLAN, 0), HotKeys(self._plans, len(self.frames.accepted), hot))
+        plan = {
+            key: (np.array(sorted(hot), np.int64), np.ones(len(hot), np.int64)) for key, hot in self._hot_keys.items()
+        }
+        self.log.append((Topic.PLAN, 0), HotKeys(self._plans, len(self.frames.accepted), plan))
 
     # -- the worker count as a controller changes it
 

@@ -112,8 +112,9 @@ def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role,
         Role.POJOIN: range(deployment.workers),
         Role.CONTROLLER: (),
     }
-    if deployment.query.layout.has_mutable_part and packing == parse_packing(TOGETHER):
-        numbers[Role.PREDICTOR] = ()  # only other layouts use its plans, and a single process should be cheap
+    uses_plans = not deployment.query.layout.has_mutable_part or deployment.extra.get("columns_by") == "key"
+    if packing == parse_packing(TOGETHER) and not uses_plans:
+        numbers[Role.PREDICTOR] = ()  # a single process should be cheap
     if not deployment.replaces:
         numbers |= dict.fromkeys(idle_roles(deployment.query.layout), ())
     for role in filter(packing.is_shared, PACKABLE):

@@ -42,6 +42,15 @@ def key_slots(query: Query) -> dict[int, KeySlots]:  # P21.1
     return {}
 
 
+def without_key(query: Query) -> str:
+    """Why columns can't be by key, as a clause; for queries of which `key_slots` finds none."""
+    if not query.layout.has_mutable_part:
+        return f"layout {query.layout.name} has no columns"
+    if any(predicate.op is Op.EQ for predicate in query.predicates):
+        return "its equalities compare different columns of one stream with itself"
+    return "its condition has no equality of two columns"
+
+
 def _slots(predicate: int, directions: Sequence[Direction], stream: int) -> set[KeySlots]:
     """The slots that a predicate compares, in each direction that searches a stream."""
     seen = [direction.predicates[predicate] for direction in directions if direction.target == stream]
@@ -73,7 +82,7 @@ def is_held(codes: I64, order: I64, first: int, share: Share, spread: Sequence[S
 
 def is_asked(codes: I64, share: Share, spread: Sequence[SpreadKey]) -> Flags:  # P21.4
     """Which probes a column is asked of, (m,): those of its keys, and those of all spread keys of the stream."""
-    asked = column_of(codes, share.columns) == share.column
+    asked: Flags = column_of(codes, share.columns) == share.column
     if spread:
         asked |= np.isin(codes, [key.code for key in spread])
     return asked

@@ -67,6 +67,7 @@ class Settings(BaseSettings):
     workers: the worker count of new frames, until the controller requests another
     workers_max: the largest worker count; default: workers
     columns: of the workers' grid: the window is divided by them, and frames by the rows that workers then fill
+    columns_by: how columns share the window: `batch`, whole batches in turn, or `key`, tuples by the key of an equality
     packing: which roles share a process: apart, together, or groups such as `router+sink`; the same for all services
     standbys: whether each service has a second instance, which takes its place if it is silent
     instance: which of a service's instances this is: a name such as a or b
@@ -124,6 +125,7 @@ class Settings(BaseSettings):
     workers: int = Field(2, ge=1, le=1024)
     workers_max: int = Field(default_factory=lambda given: given.get("workers", 1), ge=1, le=1024)
     columns: int = Field(1, ge=1, le=1024)
+    columns_by: Literal["batch", "key"] = "batch"
     packing: str = APART
     standbys: bool = False
     instance: str = Field(FIRST_INSTANCE, pattern="^[a-z0-9]{1,16}$")

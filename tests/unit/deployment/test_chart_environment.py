@@ -46,6 +46,7 @@ QUERY = {
     "SPOJOIN_JOINERS": "2",
     "SPOJOIN_WORKERS_MAX": "8",
     "SPOJOIN_COLUMNS": "1",
+    "SPOJOIN_COLUMNS_BY": "batch",
     "SPOJOIN_OWNER": "joins/demo",
     "SPOJOIN_REPLACE": "false",
 }

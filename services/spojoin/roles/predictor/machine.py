@@ -11,6 +11,7 @@ from spojoin.kernels.asketch import ASketch
 from spojoin.kernels.codes import unfold_doubles
 from spojoin.model import OPERATORS, Domain, Op, Predicate, Query
 from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.grid import grid_of
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Barrier, Frame, HotKeys, Record, StreamSlice
@@ -19,6 +20,9 @@ from spojoin.wire.records import Barrier, Frame, HotKeys, Record, StreamSlice
 PLAN_FRAMES = 16
 #: The share of a stream's tuples from which on a key is hot.
 HOT_SHARE = 1 / 256
+#: Where columns of workers are by key, the share of a column's tuples from which on a key is hot. A smaller key in a
+#: single column hardly burdens it, while each hot key's probes cost every column a search.
+HOT_SHARE_OF_COLUMN = 1 / 2
 #: The count that a hot key also needs, so that collisions in a young stream's sketch make no key hot.
 HOT_COUNT = 16
 #: After this many tuples of a stream counts are halved, so that a key's past weighs less than its present.
@@ -55,7 +59,7 @@ class PredictorMachine(Machine):
         if isinstance(record, Frame):
             self._count_frame(record)
             if self._is_time(record):
-                yield Emit(Topic.PLAN, 0, self._plan(record.frame_id))
+                yield Emit(Topic.PLAN, 0, self._plan(record))
 
     def selectivities(self) -> list[float]:
         """For each predicate the share of sampled pairs that satisfy it; NaN if too little is known."""
@@ -73,10 +77,12 @@ class PredictorMachine(Machine):
     def _is_time(self, frame: Frame) -> bool:
         return frame.frame_id >= self._result_position.frame_id and (frame.frame_id + 1) % self._plan_frames == 0
 
-    def _plan(self, frame_id: int) -> HotKeys:
-        hot = {column: sketch.hot(HOT_SHARE, HOT_COUNT) for column, sketch in self._sketches.items()}
+    def _plan(self, frame: Frame) -> HotKeys:
+        grid = grid_of(frame)
+        share = HOT_SHARE_OF_COLUMN / grid.columns if grid.by_key else HOT_SHARE
+        hot = {column: sketch.hot(share, HOT_COUNT) for column, sketch in self._sketches.items()}
         found = {column: (codes, counts) for column, (codes, counts) in hot.items() if len(codes)}
-        return HotKeys(version=frame_id, frame_id=frame_id, hot=found)
+        return HotKeys(version=frame.frame_id, frame_id=frame.frame_id, hot=found)
 
 
 #: How many tuples of each stream are remembered, and taken from each frame at most: 256 x 256 pairs take about 1 ms.
