@@ -138,7 +138,7 @@ def _some_by_key(scenario: Scenario) -> Scenario:
         return scenario
     columns = tuple(rng.choice(odds.KEY_COLUMNS) for _ in range(rng.choice(odds.COLUMNS_DRAWN)))
     by_key = tuple(rng.random() < odds.ROUTER_BY_KEY for _ in range(rng.choice(odds.COLUMNS_DRAWN)))
-    workers = max(scenario.config.workers, max(columns))
+    workers = max((scenario.config.workers, *columns))
     config = scenario.config
     config = replace(
         config,

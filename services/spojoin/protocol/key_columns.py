@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spojoin.arrays import I64, Flags
-from spojoin.model import Direction, Op, Query
+from spojoin.model import Direction, Op, Predicate, Query
 from spojoin.protocol.grid import Share
 from spojoin.wire.records import SpreadKey
 
@@ -35,18 +35,23 @@ def key_slots(query: Query) -> dict[int, KeySlots]:  # P21.1
         return {}
     streams = sorted({direction.target for direction in query.directions})
     for number, predicate in enumerate(query.predicates):
-        if predicate.op is Op.EQ:
+        if _names_key(query, predicate):
             slots = {stream: _slots(number, query.directions, stream) for stream in streams}
             if all(len(each) == 1 for each in slots.values()):
                 return {stream: each.pop() for stream, each in slots.items()}
     return {}
 
 
+def _names_key(query: Query, predicate: Predicate) -> bool:
+    """Whether a predicate is an equality of values, rather than of the marks of void rows."""
+    return predicate.op is Op.EQ and not query.streams[0].keys[predicate.left_slot].marks_void
+
+
 def without_key(query: Query) -> str:
     """Why columns can't be by key, as a clause; for queries of which `key_slots` finds none."""
     if not query.layout.has_mutable_part:
         return f"layout {query.layout.name} has no columns"
-    if any(predicate.op is Op.EQ for predicate in query.predicates):
+    if any(_names_key(query, predicate) for predicate in query.predicates):
         return "its equalities compare different columns of one stream with itself"
     return "its condition has no equality of two columns"
 
