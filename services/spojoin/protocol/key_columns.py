@@ -16,6 +16,8 @@ from spojoin.wire.records import SpreadKey
 #: part of the protocol: all workers of a row must place a tuple alike.
 MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
 SHIFT = np.uint64(32)
+#: Up to this many keys, a comparison with each takes less time than sorting.
+FEW_KEYS = 16
 
 
 class KeySlots(NamedTuple):
@@ -88,6 +90,14 @@ def is_held(codes: I64, order: I64, first: int, share: Share, spread: Sequence[S
 def is_asked(codes: I64, share: Share, spread: Sequence[SpreadKey]) -> Flags:  # P21.4
     """Which probes a column is asked of, (m,): those of its keys, and those of all spread keys of the stream."""
     asked: Flags = column_of(codes, share.columns) == share.column
-    if spread:
-        asked |= np.isin(codes, [key.code for key in spread])
-    return asked
+    return asked | is_spread(codes, spread)
+
+
+def is_spread(codes: I64, spread: Sequence[SpreadKey]) -> Flags:
+    """Which probes have a spread key of the stream, (m,)."""
+    if len(spread) > FEW_KEYS:
+        return np.isin(codes, [key.code for key in spread])
+    found = np.zeros(len(codes), np.bool_)
+    for key in spread:
+        found |= codes == key.code
+    return found

@@ -267,6 +267,11 @@ class Metrics:
             "comparisons": self._counter(
                 "spojoin_compared_pairs", "Pairs of a tuple and a stored one that a worker answered for (pojoin)."
             ),
+            "probes": self._counter("spojoin_searched_probes", "Tuples for which a worker has searched (pojoin)."),
+            "hot_probes": self._counter(
+                "spojoin_hot_probes",
+                "Of the searched probes, those of hot keys, which every column by key is asked for (pojoin).",
+            ),
             "merges": self._counter("spojoin_index_merges", "Nodes made by merging or splitting others (pojoin)."),
             "merge_seconds": self._counter(
                 "spojoin_index_merge_seconds", "Time spent on merging and splitting nodes (pojoin)."

@@ -58,7 +58,7 @@ class PoJoinMachine(WindowMachine):
         self._reader = LogFollower()
         self._frames: deque[Frame] = deque()
         self._grid = grid
-        self._compared = 0
+        self._compared = self._probes = self._hot_probes = 0
         self._work = Work(timer, runner)
         #: by searched stream, the numbers of the directions that search it
         self._numbers: dict[int, list[int]] = {}
@@ -134,6 +134,8 @@ class PoJoinMachine(WindowMachine):
             batches.hand_over(frame.slices[stream], first_reached(frame, stream), frame.spread)
         chunks = Chunks(frame.answers, lists_pairs=self._plan.lists_pairs)
         probes = {stream: batches.asked(frame) for stream, batches in self._batches.items()}
+        self._probes += sum(len(each.searched) for each in probes.values())
+        self._hot_probes += sum(each.hot for each in probes.values())
         asked = self._searches(probes)
         if len(asked) == len(self._batches):
             chunks.expect_matches(sum(each.most for each in asked.values()))
@@ -182,8 +184,9 @@ class PoJoinMachine(WindowMachine):
         return []
 
     def counters(self) -> dict[str, float]:
-        """How many pairs of a probe and a stored tuple were answered, and the indexes' work on themselves."""
-        return {"comparisons": self._compared, **self._work.counters()}
+        """How many pairs of a probe and a stored tuple were answered, probes, and the indexes' work on themselves."""
+        probes = {"probes": self._probes, "hot_probes": self._hot_probes}
+        return {"comparisons": self._compared, **probes, **self._work.counters()}
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""

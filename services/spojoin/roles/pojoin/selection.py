@@ -16,7 +16,7 @@ from spojoin.kernels.tail import Tail
 from spojoin.model import Query
 from spojoin.protocol.frame_evaluation import probe_range
 from spojoin.protocol.grid import Share
-from spojoin.protocol.key_columns import KeySlots, is_asked, is_held, key_slots
+from spojoin.protocol.key_columns import KeySlots, is_asked, is_held, is_spread, key_slots
 from spojoin.wire.records import Batch, Matches, Probes, SortedColumn, SpreadKey
 from spojoin.wire.sums import Sums
 
@@ -25,11 +25,13 @@ class AskedProbes(NamedTuple):
     """The probes of a frame, and those of them for which an index is searched.
 
     asked: whether each probe is searched for; None if all are
+    hot: how many of the searched ones every column is asked for
     """
 
     every: Probes
     searched: Probes
     asked: Flags | None = None
+    hot: int = 0
 
     def completed(self, found: Matches, begin: int, end: int) -> Matches:
         """The matches of every probe at frame positions [begin, end), given those of the searched ones among them."""
@@ -74,7 +76,8 @@ class KeySelection(Selection):
         return _some_of(batch, is_ours, first)
 
     def asked(self, probes: Probes, spread: Sequence[SpreadKey]) -> AskedProbes:  # P21.4
-        flags = is_asked(probes.codes[self._slots.probes], self._share, self._own(spread))
+        codes = probes.codes[self._slots.probes]
+        flags = is_asked(codes, self._share, self._own(spread))
         lower = probes.lower if len(probes.lower) == 1 else probes.lower[flags]
         searched = replace(
             probes,
@@ -82,7 +85,7 @@ class KeySelection(Selection):
             codes=tuple(codes[flags] for codes in probes.codes),
             lower=self._numbers_from(lower),
         )
-        return AskedProbes(probes, searched, flags)
+        return AskedProbes(probes, searched, flags, int(is_spread(codes[flags], self._own(spread)).sum()))
 
     def forget_below(self, lower: int) -> int:
         number = int(self._numbers_from(np.array([lower]))[0])

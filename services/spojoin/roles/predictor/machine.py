@@ -20,9 +20,9 @@ from spojoin.wire.records import Barrier, Frame, HotKeys, Record, StreamSlice
 PLAN_FRAMES = 16
 #: The share of a stream's tuples from which on a key is hot.
 HOT_SHARE = 1 / 256
-#: Where columns of workers are by key, the share of a column's tuples from which on a key is hot. A smaller key in a
-#: single column hardly burdens it, while each hot key's probes cost every column a search.
-HOT_SHARE_OF_COLUMN = 1 / 2
+#: Where columns of workers are by key, the share of a column's tuples from which on a key is hot: a smaller key hardly
+#: burdens a column, while each hot key's probes cost every column a search.
+HOT_SHARE_OF_COLUMN = 1 / 4
 #: The count that a hot key also needs, so that collisions in a young stream's sketch make no key hot.
 HOT_COUNT = 16
 #: After this many tuples of a stream counts are halved, so that a key's past weighs less than its present.
