@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spojoin.arrays import I64, Flags
-from spojoin.model import Direction, Op, Predicate, Query
+from spojoin.model import Op, Predicate, Query
 from spojoin.protocol.grid import Share
 from spojoin.wire.records import SpreadKey
 
@@ -18,6 +18,9 @@ MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
 SHIFT = np.uint64(32)
 #: Up to this many keys, a comparison with each takes less time than sorting.
 FEW_KEYS = 16
+#: The share of a column's tuples from which on a key is hot: a smaller key hardly burdens a column, while each hot
+#: key's probes cost every column a search.
+HOT_SHARE_OF_COLUMN = 1 / 4
 
 
 class KeySlots(NamedTuple):
@@ -28,20 +31,36 @@ class KeySlots(NamedTuple):
 
 
 def key_slots(query: Query) -> dict[int, KeySlots]:  # P21.1
-    """The slots of the key by searched stream; none if columns can't be by key.
+    """The slots of the key by searched stream; none if columns can't be by key."""
+    number = key_predicate(query)
+    return {} if number is None else {stream: each.pop() for stream, each in _slots_by_stream(query, number).items()}
 
-    The key is the first equality that every direction evaluates between the same two slots. A pair's codes are equal
-    there, so a probe's key names the column of every tuple that it may find.
+
+def key_predicate(query: Query) -> int | None:
+    """The number of the predicate that gives the key: the first equality of the same two slots in every direction.
+
+    A pair's codes are equal there, so a probe's key names the column of every tuple that it may find.
     """
     if not query.layout.has_mutable_part:
-        return {}
-    streams = sorted({direction.target for direction in query.directions})
+        return None
     for number, predicate in enumerate(query.predicates):
-        if _names_key(query, predicate):
-            slots = {stream: _slots(number, query.directions, stream) for stream in streams}
-            if all(len(each) == 1 for each in slots.values()):
-                return {stream: each.pop() for stream, each in slots.items()}
-    return {}
+        if _names_key(query, predicate) and all(len(each) == 1 for each in _slots_by_stream(query, number).values()):
+            return number
+    return None
+
+
+def _slots_by_stream(query: Query, predicate: int) -> dict[int, set[KeySlots]]:
+    """The slots that a predicate compares, by searched stream, in each direction that searches it."""
+    found: dict[int, set[KeySlots]] = {}
+    for direction in query.directions:
+        seen = direction.predicates[predicate]
+        found.setdefault(direction.target, set()).add(KeySlots(seen.target_slot, seen.probe_slot))
+    return found
+
+
+def hot_share(columns: int) -> float:
+    """The share of a stream's tuples from which on a key is hot."""
+    return HOT_SHARE_OF_COLUMN / columns
 
 
 def _names_key(query: Query, predicate: Predicate) -> bool:
@@ -56,12 +75,6 @@ def without_key(query: Query) -> str:
     if any(_names_key(query, predicate) for predicate in query.predicates):
         return "its equalities compare different columns of one stream with itself"
     return "its condition has no equality of two columns"
-
-
-def _slots(predicate: int, directions: Sequence[Direction], stream: int) -> set[KeySlots]:
-    """The slots that a predicate compares, in each direction that searches a stream."""
-    seen = [direction.predicates[predicate] for direction in directions if direction.target == stream]
-    return {KeySlots(each.target_slot, each.probe_slot) for each in seen}
 
 
 def column_of(codes: I64, columns: int) -> I64:  # P21.2

@@ -12,6 +12,7 @@ from spojoin.kernels.codes import unfold_doubles
 from spojoin.model import OPERATORS, Domain, Op, Predicate, Query
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.grid import grid_of
+from spojoin.protocol.key_columns import hot_share
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Barrier, Frame, HotKeys, Record, StreamSlice
@@ -20,9 +21,6 @@ from spojoin.wire.records import Barrier, Frame, HotKeys, Record, StreamSlice
 PLAN_FRAMES = 16
 #: The share of a stream's tuples from which on a key is hot.
 HOT_SHARE = 1 / 256
-#: Where columns of workers are by key, the share of a column's tuples from which on a key is hot: a smaller key hardly
-#: burdens a column, while each hot key's probes cost every column a search.
-HOT_SHARE_OF_COLUMN = 1 / 4
 #: The count that a hot key also needs, so that collisions in a young stream's sketch make no key hot.
 HOT_COUNT = 16
 #: After this many tuples of a stream counts are halved, so that a key's past weighs less than its present.
@@ -79,7 +77,7 @@ class PredictorMachine(Machine):
 
     def _plan(self, frame: Frame) -> HotKeys:
         grid = grid_of(frame)
-        share = HOT_SHARE_OF_COLUMN / grid.columns if grid.by_key else HOT_SHARE
+        share = hot_share(grid.columns) if grid.by_key else HOT_SHARE
         hot = {column: sketch.hot(share, HOT_COUNT) for column, sketch in self._sketches.items()}
         found = {column: (codes, counts) for column, (codes, counts) in hot.items() if len(codes)}
         return HotKeys(version=frame.frame_id, frame_id=frame.frame_id, hot=found)
