@@ -6,18 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
 from loadgen.simulate.mutants import Mutant, Patches, planted
 from spojoin.arrays import I64, Flags
 from spojoin.protocol.grid import Grid, Share
 from spojoin.protocol.key_columns import is_asked, is_held
 from spojoin.protocol.machine import Action
+from spojoin.protocol.topology import Topic
 from spojoin.roles.pojoin import selection
 from spojoin.roles.pojoin.machine import PoJoinMachine
 from spojoin.roles.pojoin.selection import KeySelection
 from spojoin.roles.router.frame_maker import FrameMaker
 from spojoin.roles.router.spread_keys import SpreadKeys
-from spojoin.wire.records import STILL_HOT, Frame, SpreadKey, StreamSlice
+from spojoin.wire.records import STILL_HOT, Batch, Frame, Record, SpreadKey, StreamSlice
 
 KEY_MUTANTS: dict[str, Mutant] = {}
 _key_mutant = partial(planted, KEY_MUTANTS)
@@ -70,16 +72,26 @@ def _spread_keys_lost_at_a_takeover() -> Patches:
 
 
 @_key_mutant(
-    "spread-keys-of-the-newest-frame", "a worker selects a batch's tuples by the newest frame that it has read"
+    "spread-keys-at-arrival", "a worker selects a batch's tuples as it comes, by the newest frame that it has read"
 )
-def _spread_keys_of_the_newest_frame() -> Patches:
-    evaluate = PoJoinMachine._evaluate_frame
+def _spread_keys_at_arrival() -> Patches:
+    on_record, held = PoJoinMachine.on_record, KeySelection.held
+    newest: WeakKeyDictionary[PoJoinMachine, tuple[SpreadKey, ...]] = WeakKeyDictionary()
+    known: WeakKeyDictionary[KeySelection, dict[int, tuple[SpreadKey, ...]]] = WeakKeyDictionary()
 
-    def ahead(self: PoJoinMachine, frame: Frame) -> Iterator[Action]:
-        newest = self._frames[-1] if self._frames else frame
-        return evaluate(self, replace(frame, spread=newest.spread))
+    def note(self: PoJoinMachine, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
+        if isinstance(record, Frame):
+            newest[self] = record.spread
+        elif isinstance(record, Batch) and record.stream in self._batches:
+            selection = self._batches[record.stream]._selection
+            if isinstance(selection, KeySelection):
+                known.setdefault(selection, {}).setdefault(record.batch_id, newest.get(self, ()))
+        return on_record(self, topic, partition, offset, record)
 
-    return [patch.object(PoJoinMachine, "_evaluate_frame", ahead)]
+    def early(self: KeySelection, batch: Batch, spread: Sequence[SpreadKey]) -> Batch:
+        return held(self, batch, known.get(self, {}).get(batch.batch_id, spread))
+
+    return [patch.object(PoJoinMachine, "on_record", note), patch.object(KeySelection, "held", early)]
 
 
 @_key_mutant("bounds-by-index", "a window's bound is taken for a tuple's number in its column")
