@@ -242,6 +242,16 @@ _WORKERS = Row(
             (imbalance(total(rate(CPU, role="pojoin"), SERVICE)), "processor"),
         ),
         lines(
+            "Hot probes",
+            "Searched tuples of hot keys / all searched tuples. Every column by key searches for the former.",
+            (
+                f"{total(rate('spojoin_hot_probes_total', role='pojoin'))} / "
+                f"{total(rate('spojoin_searched_probes_total', role='pojoin'))}",
+                "hot",
+            ),
+            unit="percentunit",
+        ),
+        lines(
             "One merge",
             "Mean time in which a worker merges or splits index nodes.",
             (seconds_each("merge", role="pojoin"), BY_SERVICE),

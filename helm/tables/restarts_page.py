@@ -15,6 +15,7 @@ VALUES = {
     "workers_max": "pojoin.maxReplicas",
     "columns": "pojoin.columns",
     "sinks": "sink.replicas",
+    "columns_by": "pojoin.columnsBy",
     "scale_once": "pojoin.replicas",
     "workers_inside": "pojoin.inside",
     "packing": "packing",

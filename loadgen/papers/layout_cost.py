@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -106,7 +107,7 @@ class LayoutRun:
         self._feed = feed
         # Large enough that only `flush` ends a frame.
         frame_tuples = max(sum(feed.turns), FILL_TUPLES)
-        sizes = {"frame_tuples": frame_tuples, "batch_tuples": BATCH_TUPLES, "handover_frames": 1}
+        sizes: dict[str, Any] = {"frame_tuples": frame_tuples, "batch_tuples": BATCH_TUPLES, "handover_frames": 1}
         self.engine = Engine(
             query_of(measured, feed.text, workers),
             RouterConfig("figures", workers, **sizes, credits_frames=UNLIMITED),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,7 +179,7 @@ class Whole:
 
     def __init__(self, join: MeasuredJoin, frame_tuples: int, workers: int = 1, batch_tuples: int = 0) -> None:
         self._join = join
-        sizes = {
+        sizes: dict[str, Any] = {
             "frame_tuples": frame_tuples,
             "batch_tuples": batch_tuples or ENGINE_FRAME_TUPLES,
             "handover_frames": 1,

@@ -81,6 +81,17 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
         "part for another sink left out",
         "number of partitions changes",
     ),
+    "P21 columns by key": (
+        "batch divided among columns",
+        "key becomes hot",
+        "key cools down",
+        "key forgotten",
+        "tuple held in turn",
+        "tuple held by its key beside a spread one",
+        "probe asked of another key's column",
+        "batches read again by key",
+        "spread keys known at a takeover",
+    ),
     "P22 mutable part": (
         "frame evaluated by one of several joiners",
         "batch sorted by one of several joiners",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -20,6 +20,7 @@ from loadgen.simulate.world import World
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.access import SHARING
 from spojoin.protocol.grid import Grid
+from spojoin.protocol.key_columns import is_asked
 from spojoin.protocol.machine import BY_REFERENCE, ResultPosition
 from spojoin.protocol.packed_machine import Pack, PackMember, _Held
 from spojoin.protocol.packing import roles_of
@@ -30,15 +31,29 @@ from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.logical_and.machine import LogicalAndMachine
 from spojoin.roles.mutable.machine import MutableMachine, StreamStore
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
+from spojoin.roles.pojoin.selection import AskedProbes, KeySelection
 from spojoin.roles.pojoin.stand_in import StandIn
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router.asking import AskingSide
 from spojoin.roles.router.event_time_order import EventTimeOrder
 from spojoin.roles.router.machine import RouterMachine, WorkerRequest
+from spojoin.roles.router.spread_keys import SpreadKeys
 from spojoin.roles.router.value_numbers import ValueNumbers
 from spojoin.roles.sink.assembly import FrameSpan, PartChunks, WaitingParts
 from spojoin.roles.sink.machine import SinkMachine
-from spojoin.wire.records import Barrier, Batch, Frame, Part, Presence, Record, StreamSlice, Takeover, WorkerCount
+from spojoin.wire.records import (
+    Barrier,
+    Batch,
+    Frame,
+    Part,
+    Presence,
+    Probes,
+    Record,
+    SpreadKey,
+    StreamSlice,
+    Takeover,
+    WorkerCount,
+)
 
 Events = Counter[Event]
 #: Observes a call, given the events so far and the call's own arguments.
@@ -249,6 +264,7 @@ def _why_refused(reader: LogFollower, frame: Frame) -> str:
 def _activated(events: Events, _: None, router: RouterMachine) -> None:
     if router._log.last is not None:
         events["P4 sources", "router goes on from a frame's sources"] += 1
+        events["P21 columns by key", "spread keys known at a takeover"] += bool(router._frames.spread._spread)
         events["P4 sources", "router goes on within a message"] += any(at.row for at in router.sources().values())
 
 
@@ -347,6 +363,42 @@ def _changes(events: Events, machine: PoJoinMachine, grid: Grid) -> None:
     share = grid.share_of(machine._worker)
     events["P11 workers", "batches read again"] += share is not None and share != machine._share
     events["P19 grid", "batches kept as rows change"] += share is not None and share == machine._share
+    events["P21 columns by key", "batches read again by key"] += (
+        share is not None and share.by_key and share != machine._share
+    )
+
+
+@_after(KeySelection, "held")
+def _held(events: Events, _: Batch, selection: KeySelection, batch: Batch, spread: Sequence[SpreadKey]) -> None:
+    events["P21 columns by key", "batch divided among columns"] += 1
+    key = next(column for column in batch.columns if column.slot == selection._slots.stored)
+    for each in selection._own(spread):
+        indexes = batch.first + key.order[key.codes == each.code].astype(np.int64)
+        in_turn = int(((indexes >= each.first) & (indexes < each.end)).sum())
+        events["P21 columns by key", "tuple held in turn"] += in_turn
+        events["P21 columns by key", "tuple held by its key beside a spread one"] += bool(in_turn < len(indexes))
+
+
+@_after(KeySelection, "asked")
+def _asked(events: Events, found: AskedProbes, selection: KeySelection, probes: Probes, *_: object) -> None:
+    assert found.asked is not None
+    own = int(is_asked(probes.codes[selection._slots.probes], selection._share, ()).sum())
+    events["P21 columns by key", "probe asked of another key's column"] += int(found.asked.sum()) - own
+
+
+@_after(SpreadKeys, "of_next_frame")
+def _spreads(events: Events, found: tuple[SpreadKey, ...], keys: SpreadKeys, *_: object) -> None:
+    before = {(key.stream, key.code): key.end for key in keys._spread}
+    for key in found:
+        events["P21 columns by key", "key becomes hot"] += (key.stream, key.code) not in before
+        events["P21 columns by key", "key cools down"] += before.get((key.stream, key.code), key.end) > key.end
+
+
+@_before(SpreadKeys, "forget_unreached")
+def _forgets_keys(events: Events, keys: SpreadKeys, result_frame: int) -> None:
+    reached = [each for frame_id, each in keys._under_way if frame_id < result_frame][-1:]
+    gone = [key for key in keys._spread for each in reached if key.end <= each[key.stream]]
+    events["P21 columns by key", "key forgotten"] += len(gone)
 
 
 @_after(StandIn, "covers")

@@ -71,6 +71,12 @@ LOGICAL_ANDS = (1, 1, 2, 3)
 LOSS = 0.15
 ROWS_WITH_LOSS = ((2, 1), (3, 1), (4, 1), (4, 2))
 LOST_AT_STEPS = (0, 50, 200, 500, 1_000, 2_000)
+#: Of queries with an equality, how many have columns by key; the columns then; and of their routers, how many write it.
+COLUMNS_BY_KEY = 0.6
+KEY_COLUMNS = (1, 2, 2, 2, 3)
+ROUTER_BY_KEY = 0.85
+FRAME_TUPLES_BY_KEY = (1, 1, 2, 3)
+BATCH_TUPLES_BY_KEY = (1, 2, 3)
 FRAME_TUPLES = (1, 2, 3, 5, 8, 16)
 BATCH_FRAMES = (2, 4, 16, 256)
 HANDOVER_FRAMES = (1, 2, 3, 5)
@@ -159,6 +165,9 @@ STALL_STEPS = (50, 300, 1_000)
 ADVICE_A_STEP = 0.002
 #: Codes that are reported as hot.
 HOT_CODES = (-2, 0, 1, 300)
+#: Where columns are by key, a plan says of a key of the latest frames that it is hot, or no longer is.
+PLAN_A_STEP = 0.04
+PLAN_FRAMES = 4
 WORKER_COUNT_A_STEP = 0.005
 #: Workers beyond the worker count are removed: in any step, and immediately when it changes.
 DISMISSAL_A_STEP = 0.01

@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 from loadgen.simulate.asking_mutants import ASKING_MUTANTS, FULL_MUTANTS
 from loadgen.simulate.drawn_statement import asking, elaborate
+from loadgen.simulate.key_mutants import KEY_MUTANTS
 from loadgen.simulate.mutants import LISTING_MUTANTS, MUTANTS, Mutant
 from loadgen.simulate.pack_mutants import HARMLESS, PACK_MUTANTS
 from loadgen.simulate.process import WIRING, MachineMakers
@@ -24,7 +25,7 @@ from loadgen.simulate.world import World
 #: The number of last faults to show.
 FAULTS_SHOWN = 40
 #: The bugs that may be planted in a seed without options.
-_PLANTED_IN_STATEMENTS = {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS}
+_PLANTED_IN_STATEMENTS = {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS, **KEY_MUTANTS}
 _PLANTED = {**MUTANTS, **PACK_MUTANTS, **LISTING_MUTANTS, **SINK_MUTANTS, **HARMLESS}
 
 

@@ -25,6 +25,7 @@ from loadgen.simulate.generations import (
     run_replaced_statement,
     run_replacement,
 )
+from loadgen.simulate.key_mutants import KEY_MUTANTS
 from loadgen.simulate.mutants import LISTING_MUTANTS, MUTANTS, Mutant
 from loadgen.simulate.pack_mutants import PACK_MUTANTS
 from loadgen.simulate.run import Failure, draw_statement, planted_in_run, run_scenario, run_seed, run_statement, warm_up
@@ -63,7 +64,11 @@ REPLACED = RunKind(
     {**GENERATION_MUTANTS, **CHANGED_SINKS_MUTANTS},
 )
 STATEMENTS = RunKind(
-    "--statements", draw_statement, run_scenario, run_statement, {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS}
+    "--statements",
+    draw_statement,
+    run_scenario,
+    run_statement,
+    {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS, **KEY_MUTANTS},
 )
 REPLACED_STATEMENTS = RunKind(
     "--generations --statements",

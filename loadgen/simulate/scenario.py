@@ -19,6 +19,7 @@ from loadgen.simulate.oracle import OracleJoin, SourceRow, Value, evaluate, is_r
 from loadgen.simulate.process import ALL_APART, ALONE, DrawnPacking, draw_instances, draw_packings
 from spojoin.arrays import I64
 from spojoin.model import Computed, Domain, KeyColumn, Order, Query
+from spojoin.protocol.key_columns import key_slots
 from spojoin.protocol.topology import Role
 from spojoin.roles.router.config import RouterConfig
 from spojoin.wire.records import DeadLetter, Rows
@@ -67,6 +68,7 @@ class Scenario:
     reader: the product's reader of rows; None if the simulator makes codes from values itself
     packing: which roles share a process at first; repacks: later packings with their first steps
     columns: of the workers' grid, by the routers in turn; 0: all workers are one row
+    columns_by_key: whether they are by key, by the routers in turn
     mutable_rows: how many joiners each predicate has; logical_ands: how many there are; where they have own processes
     sinks: each has its own partition of the results
     instances: of each process, if there are several; patience_ms: how long the speaker may be silent
@@ -90,6 +92,7 @@ class Scenario:
     broker: BrokerFaults = NO_BROKER_FAULTS
     bridges_lulls: bool = True
     columns: tuple[int, ...] = (0,)
+    columns_by_key: tuple[bool, ...] = (False,)
     mutable_rows: int = 1
     logical_ands: int = 1
     sinks: int = 1
@@ -121,7 +124,7 @@ def draw(seed: int) -> Scenario:
 
 def with_packings(scenario: Scenario) -> Scenario:
     """The scenario with packings, a broker, grids of workers and a loss, which separate generators of its seed draw."""
-    return _with_loss(_with_surroundings(scenario))
+    return _with_loss(_some_by_key(_with_surroundings(scenario)))
 
 
 def _with_surroundings(scenario: Scenario) -> Scenario:
@@ -169,6 +172,29 @@ def draw_sinks(seed: int | str, packings: Iterable[DrawnPacking]) -> int:
     """The number of sinks, by a separate generator; one if it ever shares a process."""
     drawn = Random(f"sinks {seed}").choice(odds.SINKS)
     return 1 if any(each.packing.is_shared(Role.SINK) for each in packings) else drawn
+
+
+def _some_by_key(scenario: Scenario) -> Scenario:
+    """Makes the columns of some queries that have a key several, with workers for them, and by key.
+
+    Frames and batches are small then, so that workers search most tuples.
+    """
+    rng = Random(f"columns by key {scenario.seed}")
+    if not key_slots(scenario.query) or rng.random() >= odds.COLUMNS_BY_KEY:
+        return scenario
+    columns = tuple(rng.choice(odds.KEY_COLUMNS) for _ in range(rng.choice(odds.COLUMNS_DRAWN)))
+    by_key = tuple(rng.random() < odds.ROUTER_BY_KEY for _ in range(rng.choice(odds.COLUMNS_DRAWN)))
+    workers = max((scenario.config.workers, *columns))
+    config = scenario.config
+    config = replace(
+        config,
+        workers=workers,
+        workers_max=max(config.workers_max, workers),
+        frame_tuples=rng.choice(odds.FRAME_TUPLES_BY_KEY),
+        batch_tuples=rng.choice([size for size in odds.BATCH_TUPLES_BY_KEY if config.batch_tuples % size == 0]),
+        handover_frames=1,
+    )
+    return replace(scenario, columns=columns, columns_by_key=by_key, config=config)
 
 
 def draw_with_query(seed: int, elaborate: Elaborate | None = None) -> tuple[Scenario, DrawnQuery]:
@@ -414,4 +440,5 @@ def _key_type(scenario: Scenario, stream: int) -> pa.DataType:
 def for_router(scenario: Scenario, router_id: str, number: int, workers: int) -> RouterConfig:
     """The scenario's configuration for one router instance, by its number among the processes started."""
     columns = scenario.columns[number % len(scenario.columns)] if scenario.query.layout.has_mutable_part else 0
-    return replace(scenario.config, router_id=router_id, workers=workers, columns=columns)
+    by_key = scenario.columns_by_key[number % len(scenario.columns_by_key)] and bool(key_slots(scenario.query))
+    return replace(scenario.config, router_id=router_id, workers=workers, columns=columns, columns_by_key=by_key)

@@ -22,6 +22,7 @@ from loadgen.simulate.followers import FramesFollower, OrderedReader, ResultsFol
 from loadgen.simulate.process import MachineMakers, Post, Process, members_of, posts_of
 from loadgen.simulate.scenario import Scenario, for_router, parse
 from spojoin.errors import Fenced
+from spojoin.protocol.key_columns import key_slots
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.packed_machine import EVALUATING, Fellow, pack_of
 from spojoin.protocol.packing import DERIVED, edge_of
@@ -96,6 +97,8 @@ class World:
         self._newest_batch: dict[tuple[int, int], int] = {}
         self._down: list[tuple[int, Post]] = []
         self._plans = 0
+        self._planner = QuickRandom(f"plans {scenario.seed}")
+        self._hot_keys: dict[tuple[int, int], set[int]] = {}
         self._request_at: list[int] = []
         self._bridges_lulls = scenario.bridges_lulls
         self._stalls_left = self._crashes_left = scenario.faults.at_most
@@ -427,6 +430,8 @@ class World:
             self._freeze(self.rng.choice(self.processes))
         if self.rng.random() < odds.ADVICE_A_STEP:
             self._advise()
+        if self._spreads_keys and self._planner.random() < odds.PLAN_A_STEP:
+            self._plan_keys()
         if self._worker_counts_left and self.rng.random() < odds.WORKER_COUNT_A_STEP:
             self._worker_counts_left -= 1
             self._change_worker_count()
@@ -490,6 +495,25 @@ class World:
         codes = np.array([self.rng.choice(odds.HOT_CODES)], np.int64)
         counts = np.array([1 + int(100 * self.rng.random())], np.int64)
         self.log.append((Topic.PLAN, 0), HotKeys(self._plans, len(self.frames.accepted), {(0, 0): (codes, counts)}))
+
+    @property
+    def _spreads_keys(self) -> bool:
+        """Whether some router writes columns by key."""
+        return any(self.scenario.columns_by_key) and bool(key_slots(self.scenario.query))
+
+    def _plan_keys(self) -> None:
+        """Write a plan in which a key of recent tuples of each stream has become hot, or has cooled down."""
+        for stream, (slot, _) in key_slots(self.scenario.query).items():
+            recent = [frame.slices[stream].codes[slot] for frame in self.frames.accepted[-odds.PLAN_FRAMES :]]
+            known = sorted({int(code) for codes in recent for code in codes})
+            if known:
+                hot = self._hot_keys.setdefault((stream, slot), set())
+                hot ^= {self._planner.choice(known)}
+        self._plans += 1
+        plan = {
+            key: (np.array(sorted(hot), np.int64), np.ones(len(hot), np.int64)) for key, hot in self._hot_keys.items()
+        }
+        self.log.append((Topic.PLAN, 0), HotKeys(self._plans, len(self.frames.accepted), plan))
 
     # -- the worker count as a controller changes it
 

@@ -62,13 +62,13 @@ def digest(rows: Iterable[tuple[int, ...]]) -> str:
     return sha.hexdigest()
 
 
-def expected(operator: str = ">=") -> Iterator[tuple[int, ...]]:
+def expected(operator: str = ">=", readings: Callable[[], Columns] = columns) -> Iterator[tuple[int, ...]]:
     """(seq, key, as_left, as_right) of each tuple, by the definition: every earlier tuple of the window counts.
 
     `operator` compares the second column, `>=` or `=`.
     """
     compare = {">=": np.greater_equal, "=": np.equal}[operator]
-    for seq, *found in counts(columns(), partial(joins, compare=compare), WINDOW, SLIDE):
+    for seq, *found in counts(readings(), partial(joins, compare=compare), WINDOW, SLIDE):
         yield seq, seq, *found
 
 
@@ -77,10 +77,25 @@ def joins(left: Columns, right: Columns, compare: Callable[..., np.ndarray] = np
     return (left[0] < right[0]) & compare(left[1], right[1])
 
 
-def feed(bootstrap: str, topic: str, stop: threading.Event, pace_s: float, begin: int = 0, end: int = TUPLES) -> None:
+def skewed_columns() -> tuple[np.ndarray, np.ndarray]:
+    """Readings of which few coolings are frequent: the most frequent one has a fourth of all."""
+    rng = np.random.default_rng(8)
+    shares = 1 / np.arange(1, DOMAIN + 1)
+    return rng.integers(0, DOMAIN, TUPLES) / 4, rng.choice(DOMAIN, TUPLES, p=shares / shares.sum())
+
+
+def feed(
+    bootstrap: str,
+    topic: str,
+    stop: threading.Event,
+    pace_s: float,
+    begin: int = 0,
+    end: int = TUPLES,
+    readings: Callable[[], Columns] = columns,
+) -> None:
     """Send alternating Arrow and JSON messages, each row once and in order, also across a restart of the broker."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 300_000})
-    draw, cooling = columns()
+    draw, cooling = readings()
     for number, first in enumerate(range(begin, end, MESSAGE_ROWS)):
         rows = range(first, first + MESSAGE_ROWS)
         if number % 2:

@@ -10,6 +10,7 @@ from spojoin.arrays import DTYPES, I64
 from spojoin.wire._generated import spojoin_pb2 as pb
 from spojoin.wire.headers import FORMS
 from spojoin.wire.records import (
+    STILL_HOT,
     Announcement,
     Barrier,
     Batch,
@@ -27,6 +28,7 @@ from spojoin.wire.records import (
     SortedColumn,
     SourcePosition,
     SourceState,
+    SpreadKey,
     StreamSlice,
     Takeover,
     Unjoined,
@@ -210,8 +212,15 @@ def frames(draw):
             unjoined=tuple(Unjoined(s, np.array(p, np.uint16), draw(keys(len(p)))) for s, p in sorted(alone.items())),
             is_shared=is_shared,
             closings=closing,
+            spread=tuple(draw(st.lists(spread_keys(streams), max_size=3))),
         )
     )
+
+
+@st.composite
+def spread_keys(draw, streams):
+    first = draw(st.integers(0, 2**40))
+    return SpreadKey(draw(st.integers(0, streams - 1)), draw(i64), first, draw(st.integers(first + 1, STILL_HOT)))
 
 
 @st.composite

@@ -101,12 +101,13 @@
 {{- if kindIs "invalid" .Values.controller.enabled }}{{ include "spojoin.isNumbered" . }}{{ else }}{{ .Values.controller.enabled }}{{ end }}
 {{- end }}
 
-{{- /* No result depends on the predictor's plan, so small releases, whose roles share processes, run none by default. */}}
+{{- /* No result depends on the predictor's plan, so small releases, whose roles share processes, run none by default.
+     Columns by key need it to spread the keys that are too many for one column. */}}
 {{- define "spojoin.hasPredictor" -}}
 {{- if kindIs "invalid" .Values.predictor.enabled }}
 {{- $isApart := true }}
 {{- range include "spojoin.groups" . | fromYamlArray }}{{ if gt (len .roles) 1 }}{{ $isApart = false }}{{ end }}{{ end }}
-{{- $isApart }}
+{{- or $isApart (eq .Values.pojoin.columnsBy "key") }}
 {{- else }}{{ .Values.predictor.enabled }}{{ end }}
 {{- end }}
 

@@ -23,6 +23,7 @@
 - {name: SPOJOIN_COLUMNS, value: {{ .Values.pojoin.columns | quote }}}
 - {name: SPOJOIN_LOGICAL_ANDS, value: {{ include "spojoin.logicalAnds" . | quote }}}
 - {name: SPOJOIN_SINKS, value: {{ include "spojoin.sinks" . | quote }}}
+- {name: SPOJOIN_COLUMNS_BY, value: {{ .Values.pojoin.columnsBy | quote }}}
 - {name: SPOJOIN_WORKERS_MAX, value: {{ include "spojoin.workersMax" . | quote }}}
 {{- with include "spojoin.packing" . }}
 {{- if ne . "apart" }}
@@ -75,7 +76,8 @@
 {{- $instead := dict
   "query_file" "query" "bootstrap_servers" "kafka.bootstrapServers" "joiners" "mutable.replicas" "logical_ands" "logicalAnd.replicas"
   "sinks" "sink.replicas" "workers" "pojoin.replicas"
-  "workers_max" "pojoin.maxReplicas" "columns" "pojoin.columns" "autoscale" "controller.autoscale.enabled" "scale_once" "pojoin.replicas"
+  "workers_max" "pojoin.maxReplicas" "columns" "pojoin.columns" "columns_by" "pojoin.columnsBy" "autoscale" "controller.autoscale.enabled"
+  "scale_once" "pojoin.replicas"
   "scale_min" "controller.autoscale.minReplicas"
   "scale_max" "controller.autoscale.maxReplicas" "drain_ms" "terminationGracePeriodSeconds"
   "topics" "topics.config" "packing" "packing" "workers_inside" "pojoin.inside" "standbys" "standbys" "patience_ms" "patienceMs"

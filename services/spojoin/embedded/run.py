@@ -49,7 +49,7 @@ MALFORMED = "malformed"
 
 #: No one waits for a single frame here, so frames are large: measured, 8,192 tuples cost 16 % less than 4,096. A batch
 #: is handed over with the next frame.
-FRAMES = {"frame_tuples": 8_192, "batch_tuples": 8_192, "handover_frames": 1}
+FRAMES: dict[str, Any] = {"frame_tuples": 8_192, "batch_tuples": 8_192, "handover_frames": 1}
 
 
 class RunProgress(NamedTuple):

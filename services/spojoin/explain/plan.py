@@ -28,6 +28,7 @@ from spojoin.explain.selectivity import Selectivity, measure
 from spojoin.explain.topic_bytes import TopicBytes, topic_bytes
 from spojoin.index.composite import keyed_search, searches_by_key
 from spojoin.model import Direction, Domain, EmitOn, Order, Query, Stream
+from spojoin.protocol.key_columns import key_predicate, without_key
 from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, partitions, source_topic, topic_name
 from spojoin.search_plan import SearchPlan
 from spojoin.suggest import span
@@ -104,6 +105,7 @@ class QueryPlan:
 
     conditions: the conditions, and where they are evaluated; rows: what a row of each stream's window takes
     batch_tuples: delta; batches: those of a full window; matches_per_probe: as expected from the sample
+    columns_rule: whether columns of workers may be by key
     """
 
     query: Query
@@ -114,6 +116,7 @@ class QueryPlan:
     batch_tuples: int
     batches: int
     window_rules: tuple[str, ...]
+    columns_rule: str
     topics: tuple[TopicPlan, ...]
     state: tuple[ServiceState, ...]
     selectivity: Selectivity | None
@@ -127,7 +130,7 @@ def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: 
     """
     sizes = sizes or SetupSizes()
     delta = batch_tuples(query.window, sizes)
-    selectivity = measure(query, samples) if samples else None
+    selectivity = measure(query, samples, sizes.columns) if samples else None
     window = window_tuples(query, sizes)
     return QueryPlan(
         query=query,
@@ -138,6 +141,7 @@ def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: 
         batch_tuples=delta,
         batches=-(-window // delta),
         window_rules=_window_rules(query, sizes),
+        columns_rule=_columns_rule(query, sizes, selectivity),
         topics=_topics(query, sizes),
         state=expected_state(query, sizes),
         selectivity=selectivity,
@@ -252,6 +256,18 @@ def _window_rules(query: Query, sizes: SetupSizes) -> tuple[str, ...]:
     return (*rules, *(_closing_rule(query, number) for number, stream in enumerate(query.streams) if stream.asks))
 
 
+def _columns_rule(query: Query, sizes: SetupSizes, measured: Selectivity | None) -> str:
+    """A sentence on whether columns of workers may be by key, and on the share of hot searches then."""
+    number = key_predicate(query)
+    if number is None:
+        return f"columns of workers are by batch: {without_key(query)}"
+    rule = f"columns of workers may be by key, that of {query.predicates[number].text} (columns_by: key)"
+    if measured is None or sizes.columns == 1:
+        return rule
+    hot = f"{measured.hot_probes:.1%} of the sample's searches are for hot keys, and every column is asked for these"
+    return f"{rule}; with {sizes.columns} columns {hot}"
+
+
 def _nearest_rules(query: Query) -> Iterator[str]:
     best = query.answers.best
     if best is None or not best.nearest:
@@ -339,6 +355,7 @@ def render(plan: QueryPlan, console: Console, *, is_served: bool = True) -> None
     if is_served:
         batches = f"batches of up to {plan.batch_tuples:,} tuples, about {plan.batches:,} in {whole}"
         console.print(batches, highlight=False)
+        console.print(escape(plan.columns_rule), highlight=False)
     for table in (_condition_table(plan), _key_table(plan), _index_table(plan), _row_table(plan)):
         console.print(table)
     for table in (_state_table(plan), _topic_table(plan), _bytes_table(plan)) if is_served else ():

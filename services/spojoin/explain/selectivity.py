@@ -14,6 +14,7 @@ from spojoin.columns.stream_columns import arrow_schema, assigned_slots
 from spojoin.errors import ConfigurationError
 from spojoin.kernels.codes import unfold_doubles
 from spojoin.model import OPERATORS, Domain, Op, Predicate, Query, Stream
+from spojoin.protocol.key_columns import hot_share, key_predicate
 from spojoin.suggest import unknown
 
 ROWS_MAX = 2_000  # 4 million pairs: a selectivity of 0.1 % comes out within about 2 % of itself
@@ -27,12 +28,14 @@ class Selectivity:
     """Fractions of pairs that match, 0 to 1: for each predicate alone, in order, and for all; and the rows sampled.
 
     passing: the fraction of rows that pass the filter, for the left and the right side
+    hot_probes: the fraction of searches for a hot key, which several columns by key would all be asked for
     """
 
     each: tuple[float, ...]
     whole: float
     rows: tuple[int, ...]
     passing: tuple[float, ...] = (1.0, 1.0)
+    hot_probes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class _Sampled:
     passing: float
 
 
-def measure(query: Query, samples: Mapping[str, pa.Table]) -> Selectivity:
+def measure(query: Query, samples: Mapping[str, pa.Table], columns: int = 1) -> Selectivity:
     """Selectivities over up to ROWS_MAX random rows of each stream's sample; refused rows don't count.
 
     They are fractions of the pairs of rows that pass the filters; residual conditions aren't included. A row with a
@@ -73,17 +76,39 @@ def measure(query: Query, samples: Mapping[str, pa.Table]) -> Selectivity:
         _fraction(np.logical_and.reduce(held), pairs),
         tuple(len(side.rows) for side in sides),
         (left.passing, right.passing),
+        _hot_probes(query, left, right, columns),
     )
+
+
+def _hot_probes(query: Query, left: _Sampled, right: _Sampled, columns: int) -> float:
+    number = key_predicate(query)
+    if number is None or columns == 1:
+        return 0.0
+    sides = _compared(query.predicates[number], left, right)
+    flags = [_are_hot(sides[1 - each.as_left], sides[each.as_left], columns) for each in query.directions]
+    return float(np.concatenate(flags).mean())
+
+
+def _are_hot(probes: NDArray[np.int64], stored: NDArray[np.int64], columns: int) -> NDArray[np.bool_]:
+    """Which probes have a key that is hot among the stored tuples."""
+    keys, counts = np.unique(stored, return_counts=True)
+    return np.isin(probes, keys[counts >= hot_share(columns) * len(stored)])
 
 
 def _holds(predicate: Predicate, left: _Sampled, right: _Sampled) -> NDArray[np.bool_]:
     """Where a predicate holds, (left rows, right rows)."""
+    one, other = _compared(predicate, left, right)
+    return holds(predicate, one[:, None], other[None, :])
+
+
+def _compared(predicate: Predicate, left: _Sampled, right: _Sampled) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The codes that a predicate compares, (left rows,) and (right rows,)."""
     one, other = left.codes[predicate.left_slot], right.codes[predicate.right_slot]
     if predicate.domain is Domain.ASSIGNED:
         values = pa.concat_arrays([left.values[predicate.left_slot], right.values[predicate.right_slot]])
         numbers = np.asarray(values.dictionary_encode().indices.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
         one, other = numbers[: len(one)], numbers[len(one) :]
-    return holds(predicate, one[:, None], other[None, :])
+    return one, other
 
 
 def holds(predicate: Predicate, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -135,8 +135,9 @@ def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role,
         Role.SINK: names_from_one(Role.SINK, deployment.sinks),
         Role.CONTROLLER: (),
     }
-    if deployment.query.layout.has_mutable_part and packing == parse_packing(TOGETHER):
-        found[Role.PREDICTOR] = ()  # only other layouts use its plans, and a single process should be cheap
+    uses_plans = not deployment.query.layout.has_mutable_part or deployment.extra.get("columns_by") == "key"
+    if packing == parse_packing(TOGETHER) and not uses_plans:
+        found[Role.PREDICTOR] = ()  # a single process should be cheap
     if not deployment.replaces:
         found |= dict.fromkeys(idle_roles(deployment.query.layout), ())
     for role, services in found.items():

@@ -153,7 +153,7 @@ ROLES = (
         shared_writer=(Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS),
         own_hops=(Hop.ARRIVAL, Hop.FRAMING, Hop.WRITING),
         settings=(
-            *("workers", "columns", "logical_ands", "sinks", "adopt", "replace", "backfill"),
+            *("workers", "columns", "columns_by", "logical_ands", "sinks", "adopt", "replace", "backfill"),
             *("transactions", "router_transactions"),
             *REGISTRY_SETTINGS,
             *("frame_tuples", "linger_ms", "batch_tuples", "batch_frames", "handover_frames", "credits_frames"),

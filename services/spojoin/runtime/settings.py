@@ -73,6 +73,7 @@ class Settings(BaseSettings):
     sink: which sink this is, from 0, if there are several
     sinks: how many there are, and partitions of the results; a changed number takes effect with the next generation
     columns: of the workers' grid: the window is divided by them, and frames by the rows that workers then fill
+    columns_by: how columns share the window: `batch`, whole batches in turn, or `key`, tuples by the key of an equality
     packing: which roles share a process: apart, together, or groups such as `router+sink`; the same for all services
     standbys: whether each service has a second instance, which takes its place if it is silent
     instance: which of a service's instances this is: a name such as a or b
@@ -134,6 +135,7 @@ class Settings(BaseSettings):
     sink: int | None = Field(None, ge=0)
     sinks: int = Field(1, ge=1, le=SINKS_MAX)
     columns: int = Field(1, ge=1, le=1024)
+    columns_by: Literal["batch", "key"] = "batch"
     packing: str = APART
     standbys: bool = False
     instance: str = Field(FIRST_INSTANCE, pattern="^[a-z0-9]{1,16}$")

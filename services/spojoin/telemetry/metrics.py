@@ -270,6 +270,11 @@ class Metrics:
             "stand_in_frames": self._counter(
                 "spojoin_stand_in_frames", "Frames answered in place of a worker of another row (pojoin)."
             ),
+            "probes": self._counter("spojoin_searched_probes", "Tuples for which a worker has searched (pojoin)."),
+            "hot_probes": self._counter(
+                "spojoin_hot_probes",
+                "Of the searched probes, those of hot keys, which every column by key is asked for (pojoin).",
+            ),
             "merges": self._counter("spojoin_index_merges", "Nodes made by merging or splitting others (pojoin)."),
             "merge_seconds": self._counter(
                 "spojoin_index_merge_seconds", "Time spent on merging and splitting nodes (pojoin)."

@@ -21,6 +21,7 @@ from spojoin.wire.records import (
     Result,
     Run,
     SortedColumn,
+    SpreadKey,
     StreamSlice,
     Unjoined,
     WorkerCount,
@@ -88,6 +89,13 @@ def _check_frame(where: str, frame: Frame) -> None:
     for closing in frame.closings:
         _expect_last_below(where, "rows that close: after", closing.after, frame.count + 1)
     _check_places(where, frame)
+    for key in frame.spread:
+        _check_spread_key(where, key, len(frame.slices))
+
+
+def _check_spread_key(where: str, key: SpreadKey, streams: int) -> None:
+    if key.stream >= streams or not 0 <= key.first < key.end:
+        fail(f"{where}: spread key {key.code} of stream {key.stream} has indexes [{key.first}, {key.end})")
 
 
 def _check_places(where: str, frame: Frame) -> None:

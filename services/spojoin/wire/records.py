@@ -182,6 +182,24 @@ class Unjoined:
         return len(self.positions)
 
 
+#: The `end` of a spread key that is still hot.
+STILL_HOT = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadKey:
+    """A key whose tuples with indexes [first, end) of a stream the columns hold in turn (rule P21).
+
+    code: of the key, in the slot by which columns hold the stream's tuples
+    end: STILL_HOT while further tuples follow
+    """
+
+    stream: int
+    code: int
+    first: int
+    end: int
+
+
 #: When inputs were produced: times, and how many rows each holds for.
 ProducedMs = AnyLength[I64]
 ProducedRuns = Annotated[U32, Wire(lengths=lambda record, _: (len(record.produced_ms),))]
@@ -206,6 +224,8 @@ class Frame:
     closings: if left rows ask, the left rows that are answered here, and if both sides ask, the right rows as well;
         empty if each tuple answers
     columns: of the workers' grid (rule P19); 0 if all workers are one row, as in logs older than this field
+    columns_by_key: whether columns share the tuples by their keys, rather than the batches (rule P21)
+    spread: the keys whose tuples in a window are, or will be, held in turn (rule P21)
     """
 
     epoch: int
@@ -232,6 +252,8 @@ class Frame:
     is_shared: bool = False
     closings: Annotated[tuple[Closing, ...], Wire(names=("closing", "right_closing"), columns="closing_columns")] = ()
     columns: int = 0
+    columns_by_key: bool = False
+    spread: tuple[SpreadKey, ...] = ()
 
     @property
     def answers(self) -> int:

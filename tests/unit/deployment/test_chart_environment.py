@@ -48,6 +48,7 @@ QUERY = {
     "SPOJOIN_WORKERS_MAX": "8",
     "SPOJOIN_COLUMNS": "1",
     "SPOJOIN_SINKS": "1",
+    "SPOJOIN_COLUMNS_BY": "batch",
     "SPOJOIN_OWNER": "joins/demo",
     "SPOJOIN_REPLACE": "false",
 }

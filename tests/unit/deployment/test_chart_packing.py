@@ -109,6 +109,10 @@ def test_a_predictor_that_shares_no_process_runs_where_it_is_asked_for():
     assert "predictor" in pods(packed("together", "predictor.enabled=true"))
 
 
+def test_a_predictor_runs_where_columns_are_by_key():
+    assert "predictor" in pods(packed("together", "pojoin.columnsBy=key"))
+
+
 # --- workers beside a group -------------------------------------------------------------------------------------------
 
 

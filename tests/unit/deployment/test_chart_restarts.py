@@ -38,7 +38,7 @@ CHANGED = {
 #: Settings that other values of the chart say, and those that are no matter of the chart's.
 BY_OTHER_VALUES = {
     *("query_file", "joiner", "joiners", "logical_and", "logical_ands", "sink", "sinks", "worker", "workers"),
-    *("workers_max", "packing", "standbys", "instance", "columns", "patience_ms", "workers_inside"),
+    *("workers_max", "packing", "standbys", "instance", "columns", "columns_by", "patience_ms", "workers_inside"),
     *("bootstrap_servers", "replace", "backfill", "drain_ms"),
     *("statefulset", "namespace", "autoscale", "scale_once", "scale_min", "scale_max", "redis_url", "metrics_host"),
     *(f"{server}_{part}" for server in ("kafka", "redis", "registry") for part in ("username", "password")),
@@ -110,6 +110,7 @@ def test_a_process_of_several_roles_reads_what_one_of_them_reads(setting, proces
         ("pojoin.maxReplicas=9", {*READERS["workers_max"]}),
         ("pojoin.columns=2", {*READERS["columns"]}),
         ("sink.replicas=2", {Role.ROUTER, Role.CONTROLLER, "sink"}),
+        ("pojoin.columnsBy=key", {*READERS["columns_by"]}),
         ("controller.autoscale.minReplicas=2", {Role.CONTROLLER}),
     ],
 )

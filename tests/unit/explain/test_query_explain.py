@@ -54,6 +54,23 @@ def test_the_index_follows_the_number_of_intervals(predicates: str, intervals: i
     assert structure in direction.structure
 
 
+def test_the_plan_says_whether_columns_may_be_by_key():
+    assert "are by batch: its condition has no equality" in explain(parse_query(TRIPS)).columns_rule
+    plan = explain(parse_query(typed("l.i < r.i AND l.g = r.g")))
+    assert plan.columns_rule == "columns of workers may be by key, that of l.g = r.g (columns_by: key)"
+    assert plan.columns_rule in shown(plan)
+
+
+def test_the_share_of_hot_searches_comes_from_the_sample():
+    query = parse_query(
+        "name: q\nstreams:\n  s: {schema: {a: long}}\n"
+        "sql: SELECT * FROM s AS l JOIN s AS r ON l.a = r.a WINDOW AS (SLIDE INTERVAL '10' ON '100')\n"
+    )
+    sample = pa.table({"a": [7] * 30 + [*range(100, 170)]})
+    plan = explain(query, {"s": sample}, SetupSizes(workers=2, columns=2))
+    assert "with 2 columns 30.0% of the sample's searches are for hot keys" in plan.columns_rule
+
+
 def test_predicates_on_one_stored_column_are_one_interval():
     plan = explain(parse_query(typed("l.i < r.i AND l.g > r.i")))
     assert [(i.probe, i.target, i.intervals) for i in plan.indexes] == [("a", "b", 1), ("b", "a", 2)]

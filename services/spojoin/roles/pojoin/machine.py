@@ -10,8 +10,8 @@ over, so that each pair is evaluated in exactly one place (P7).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 
 from spojoin.index.assembly import Taking
@@ -27,9 +27,10 @@ from spojoin.protocol.frame_evaluation import Chunks, first_reached, lower_bound
 from spojoin.protocol.grid import Grid, Share, grid_of
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
 from spojoin.protocol.topology import Topic
+from spojoin.roles.pojoin.selection import AskedProbes, Selection, selections_of
 from spojoin.roles.pojoin.stand_in import StandIn
 from spojoin.search_plan import SearchPlan
-from spojoin.wire.records import NO_GROUP, Barrier, Batch, Frame, Matches, Part, Record, StreamSlice
+from spojoin.wire.records import NO_GROUP, Barrier, Batch, Frame, Matches, Part, Record, SpreadKey, StreamSlice
 from spojoin.wire.sums import Sums
 
 #: How many frames may wait for a late batch.
@@ -63,7 +64,7 @@ class PoJoinMachine(WindowMachine):
         self._stand_in = StandIn(worker)
         #: the last frame of several rows: once results cover the frames kept before it, what only they reach can go
         self._last: Frame | None = None
-        self._compared = self._stood_in = 0
+        self._compared = self._stood_in = self._probes = self._hot_probes = 0
         self._work = Work(timer, runner)
         #: by searched stream, the numbers of the directions that search it
         self._numbers: dict[int, list[int]] = {}
@@ -72,7 +73,8 @@ class PoJoinMachine(WindowMachine):
         self._batches = self._no_batches()
 
     def _no_batches(self) -> dict[int, WorkerBatches]:
-        return {stream: WorkerBatches(self._query, stream, self._work) for stream in self._numbers}
+        selections = selections_of(self._query, self._share)
+        return {s: WorkerBatches(self._query, s, self._work, selections[s]) for s in self._numbers}
 
     def wants(self, topic: Topic, partition: int) -> bool:
         """For frames, whether few wait; for batches, whether a frame has given the grid."""
@@ -87,6 +89,7 @@ class PoJoinMachine(WindowMachine):
         elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
             if self._grid is None:
                 self._grid = grid_of(record)
+                self._batches = self._no_batches()
             self._frames.append(record)
         yield from self._evaluate_ready_frames()
 
@@ -140,7 +143,7 @@ class PoJoinMachine(WindowMachine):
         # An expired batch may be gone from its topic, so wait only for batches that a window reaches.
         share = self._share
         assert share is not None, "only a worker in the grid is asked"
-        return batches.has_all(share.first_from(piece.live_batch), piece.handover_batch, share.columns)
+        return batches.has_all(share.first_from(piece.live_batch), piece.handover_batch, share.step)
 
     def _evaluate_frame(self, frame: Frame) -> Iterator[Action]:
         share = self._share
@@ -148,13 +151,17 @@ class PoJoinMachine(WindowMachine):
         asked = grid_of(frame).asked(frame.frame_id, share.column)
         self._stood_in += asked != self._worker
         for stream, batches in self._batches.items():
-            batches.hand_over(frame.slices[stream].handover_batch, *self._reached(frame, stream))
+            end = frame.slices[stream].handover_batch
+            batches.hand_over(end, *self._reached(frame, stream), frame.spread)
         chunks = Chunks(frame.answers, lists_pairs=self._plan.lists_pairs)
-        searches = self._searches(frame)
+        probes = {stream: batches.asked(frame) for stream, batches in self._batches.items()}
+        self._probes += sum(len(each.searched) for each in probes.values())
+        self._hot_probes += sum(each.hot for each in probes.values())
+        searches = self._searches(probes)
         if len(searches) == len(self._batches):
             chunks.expect_matches(sum(each.most for each in searches.values()))
         for begin, end in chunks:
-            directions = self._matches(frame, begin, end, searches)
+            directions = self._matches(probes, begin, end, searches)
             chunks.learn_from(directions)
             part = Part(frame.epoch, frame.frame_id, 1 + share.column, begin, end, directions)
             yield Emit(Topic.MATCHES, 1 + asked, part)  # P19.8
@@ -163,24 +170,26 @@ class PoJoinMachine(WindowMachine):
         """Answer a frame in place of another worker, from the tuples handed over to it: later frames got more."""
         with ExitStack() as stack:
             for stream, batches in self._batches.items():
-                stack.enter_context(batches.index.below(frame.slices[stream].handover_index))
+                stack.enter_context(batches.below(frame.slices[stream].handover_index))
             yield from self._evaluate_frame(frame)
 
-    def _searches(self, frame: Frame) -> dict[int, AskedIndex]:
+    def _searches(self, asked_of: Mapping[int, AskedProbes]) -> dict[int, AskedIndex]:
         """The searches of a whole frame, by the batches' stream, if it can be searched as a whole."""
         asked: dict[int, AskedIndex] = {}
         for stream, batches in self._batches.items():
-            probes = frame.probes(batches.index.directions[0].probe)
+            probes = asked_of[stream].searched
             one = batches.index.ask(probes.codes, probes.lower, partial(sought_column, probes))
             if one is not None:
                 asked[stream] = one
         return asked
 
-    def _matches(self, frame: Frame, begin: int, end: int, asked: Mapping[int, AskedIndex]) -> tuple[Matches, ...]:
+    def _matches(
+        self, asked_of: Mapping[int, AskedProbes], begin: int, end: int, asked: Mapping[int, AskedIndex]
+    ) -> tuple[Matches, ...]:
         """The matches of the tuples at frame positions [begin, end), by the query's directions."""
         by_direction: list[Matches | None] = [None] * len(self._query.directions)
         for stream, batches in self._batches.items():
-            probes = frame.probes(batches.index.directions[0].probe)
+            probes = asked_of[stream].searched
             first, last = probe_range(probes.positions, begin, end)
             self._compared += (last - first) * batches.index.tuples
             if stream in asked:
@@ -190,7 +199,7 @@ class PoJoinMachine(WindowMachine):
                 sort = partial(sought_column, probes) if last - first == len(probes) else None
                 found = batches.index.evaluate(codes, lower_bounds(probes, first, last), sort)
             for number, matches in zip(self._numbers[stream], found, strict=True):
-                by_direction[number] = matches
+                by_direction[number] = asked_of[stream].completed(matches, begin, end)
         return tuple([matches for matches in by_direction if matches is not None])
 
     def on_time(self, now_ms: int) -> Iterator[Action]:
@@ -209,8 +218,9 @@ class PoJoinMachine(WindowMachine):
         return []
 
     def counters(self) -> dict[str, float]:
-        """How many pairs of a probe and a stored tuple and others' frames were answered, and the indexes' own work."""
-        return {"comparisons": self._compared, "stand_in_frames": self._stood_in, **self._work.counters()}
+        """How many pairs of a probe and a stored tuple, probes and others' frames were answered; the indexes' work."""
+        own = {"comparisons": self._compared, "stand_in_frames": self._stood_in}
+        return {**own, "probes": self._probes, "hot_probes": self._hot_probes, **self._work.counters()}
 
     def state_tuples(self) -> int:
         """Tuples held in memory."""
@@ -222,9 +232,12 @@ class PoJoinMachine(WindowMachine):
 
 
 class WorkerBatches:
-    """This worker's batches of one stream: the handed-over ones in an index, and the waiting ones separately."""
+    """This worker's batches of one stream: the handed-over ones in an index, and the waiting ones separately.
 
-    def __init__(self, query: Query, stream: int, work: Work) -> None:
+    selection: which of their tuples the index holds, and how it numbers them
+    """
+
+    def __init__(self, query: Query, stream: int, work: Work, selection: Selection) -> None:
         plan = SearchPlan(query)
         directions = [direction for direction in query.directions if direction.target == stream]
         sums = bool(plan.measures)
@@ -232,6 +245,7 @@ class WorkerBatches:
         taking = Taking(sums, latest, plan.chosen_count, plan.enough_partners)
         output = plan.output_of_parts(directions[0])
         self.index = StreamIndex(directions, output, plan.part_limit, query.is_self, work, taking=taking)
+        self._selection = selection
         self._weigher = Weigher(plan.measures) if sums else None
         self._rater = Rater(plan.choices) if plan.choices else None
         self._window = query.window_over(stream)
@@ -257,16 +271,28 @@ class WorkerBatches:
         self._complete = at
         return at >= end
 
-    def hand_over(self, end: int, live_batch: int, lower: int) -> None:  # P7.1
-        """Index the batches before `end`, those that a frame's probes must search; forget as `forget_unreached`."""
+    def asked(self, frame: Frame) -> AskedProbes:
+        """The probes of a frame for which the index is searched."""
+        return self._selection.asked(frame.probes(self.index.directions[0].probe), frame.spread)
+
+    def below(self, index: int) -> AbstractContextManager[None]:
+        """Within the context, only tuples with indexes below `index` are found."""
+        return self.index.below(self._selection.number_from(index))
+
+    def hand_over(self, end: int, live_batch: int, lower: int, spread: Sequence[SpreadKey] = ()) -> None:  # P7.1
+        """Index the batches before `end`, those that a frame's probes must search; forget as `forget_unreached`.
+
+        spread: the frame's spread keys
+        """
         self._forget_batches(live_batch)
         for number in sorted(n for n in self._waiting if n < end):
             batch = self._waiting.pop(number)
             self._handed_over.add(number)
-            self.index.add(batch, self._weights(batch), self._ratings(batch))
+            held = self._selection.held(batch, spread)
+            self.index.add(held, self._weights(held), self._ratings(held))
             if self._ends_group(batch):
                 self.index.end_group(batch.group)
-        self.index.expire(lower)
+        self._expire(lower)
 
     def _ends_group(self, batch: Batch) -> bool:
         """Whether a slide of a count window ends with a batch; slides of time end with a later batch."""
@@ -282,7 +308,10 @@ class WorkerBatches:
     def forget_unreached(self, live_batch: int, lower: int) -> None:
         """Drop batches before `live_batch` and indexes before `lower`, which no window reaches any more."""
         self._forget_batches(live_batch)
-        self.index.expire(lower)
+        self._expire(lower)
+
+    def _expire(self, lower: int) -> None:
+        self.index.expire(self._selection.forget_below(lower))
 
     def _forget_batches(self, live_batch: int) -> None:
         if live_batch > self._live:

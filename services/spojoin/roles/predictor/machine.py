@@ -11,6 +11,8 @@ from spojoin.kernels.asketch import ASketch
 from spojoin.kernels.codes import unfold_doubles
 from spojoin.model import OPERATORS, Domain, Op, Predicate, Query
 from spojoin.protocol.acceptance import LogFollower
+from spojoin.protocol.grid import grid_of
+from spojoin.protocol.key_columns import hot_share
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Barrier, Frame, HotKeys, Record, StreamSlice
@@ -55,7 +57,7 @@ class PredictorMachine(Machine):
         if isinstance(record, Frame):
             self._count_frame(record)
             if self._is_time(record):
-                yield Emit(Topic.PLAN, 0, self._plan(record.frame_id))
+                yield Emit(Topic.PLAN, 0, self._plan(record))
 
     def selectivities(self) -> list[float]:
         """For each predicate the share of sampled pairs that satisfy it; NaN if too little is known."""
@@ -73,10 +75,12 @@ class PredictorMachine(Machine):
     def _is_time(self, frame: Frame) -> bool:
         return frame.frame_id >= self._result_position.frame_id and (frame.frame_id + 1) % self._plan_frames == 0
 
-    def _plan(self, frame_id: int) -> HotKeys:
-        hot = {column: sketch.hot(HOT_SHARE, HOT_COUNT) for column, sketch in self._sketches.items()}
+    def _plan(self, frame: Frame) -> HotKeys:
+        grid = grid_of(frame)
+        share = hot_share(grid.columns) if grid.by_key else HOT_SHARE
+        hot = {column: sketch.hot(share, HOT_COUNT) for column, sketch in self._sketches.items()}
         found = {column: (codes, counts) for column, (codes, counts) in hot.items() if len(codes)}
-        return HotKeys(version=frame_id, frame_id=frame_id, hot=found)
+        return HotKeys(version=frame.frame_id, frame_id=frame.frame_id, hot=found)
 
 
 #: How many tuples of each stream are remembered, and taken from each frame at most: 256 x 256 pairs take about 1 ms.

@@ -24,6 +24,7 @@ class RouterConfig:
     workers: PO-Join workers in new frames, until the control topic requests another count
     workers_max: the largest worker count
     columns: of the workers' grid in new frames; 0 if all workers are one row
+    columns_by_key: whether the columns share the tuples by their keys, which the query must then have
     frame_tuples: a frame is closed at this size, or `linger_ms` after its first tuple, or ten times as long after it
         if several other frames wait for their results
     batch_tuples: delta; a stream's batch is sealed at this size, at a slide's end, or `batch_frames` after its start
@@ -41,6 +42,7 @@ class RouterConfig:
     credits_frames: int = 256
     workers_max: int = 1_024
     columns: int = 0
+    columns_by_key: bool = False
 
     def __post_init__(self) -> None:
         for name in ("workers", "frame_tuples", "batch_tuples", "batch_frames", "handover_frames", "credits_frames"):

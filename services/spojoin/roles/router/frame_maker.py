@@ -16,6 +16,7 @@ from spojoin.model import Query
 from spojoin.protocol.acceptance import chain
 from spojoin.protocol.frame_evaluation import Guide, first_reached
 from spojoin.protocol.generations import Beginning
+from spojoin.protocol.grid import GridOfFrame
 from spojoin.protocol.machine import Action, Emit
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.asking import Asking, answers_outside, silent_answers
@@ -24,6 +25,7 @@ from spojoin.roles.router.input_order import RouterInputs
 from spojoin.roles.router.queue import Cut, FrameCutter, OrderedQueue, Origins
 from spojoin.roles.router.router_log import RouterLog
 from spojoin.roles.router.slicing import FrameNumbers, FrameRows, Slicer
+from spojoin.roles.router.spread_keys import SpreadKeys
 from spojoin.roles.router.stream_book import StreamBook
 from spojoin.roles.router.table_versions import NO_INPUT, RIGHT, TableSide
 from spojoin.wire.records import NONE_SILENT, Batch, DeadLetter, Frame
@@ -47,6 +49,7 @@ class FrameMaker:
             TableSide(self.queue, self.books[RIGHT], self.slicer.streams_fed_by(RIGHT)) if query.has_table else None
         )
         self.guide = Guide() if (other := stand_in(query)) is None else other.guide(query)
+        self.spread = SpreadKeys(query, spreads=config.columns_by_key and config.columns > 1)
         self.inputs = RouterInputs(query, self.queue, config.frame_tuples, beginning, self.slicer.streams_fed_by)
         self.rejected: dict[str, int] = dict(beginning.rejected)
         self._cutter = FrameCutter(
@@ -96,6 +99,7 @@ class FrameMaker:
             self.table.apply_checkpoint(frame.checkpoint)
         self.slicer.apply_frame(frame, is_written_here=is_written_here)
         self.guide.follow_frame(frame)
+        self.spread.follow_frame(frame)
         self.rejected = dict(frame.rejected)
 
     # -- when to write a frame, and how many rows it takes
@@ -131,7 +135,7 @@ class FrameMaker:
 
     # -- the frame
 
-    def frame_and_letters(self, cut: Cut, log: RouterLog, workers: int, columns: int) -> Iterator[Action]:
+    def frame_and_letters(self, cut: Cut, log: RouterLog, grid: GridOfFrame) -> Iterator[Action]:
         """Emit the dead letters of rows refused before the cut, and last the frame itself."""
         # slice: remove the rows from the queue, and split them by stream
         origins = self.queue.head(cut.count) if cut.count else _NO_ORIGINS
@@ -173,7 +177,7 @@ class FrameMaker:
             first_seq=log.next_seq,
             count=count,
             slices=slices,
-            workers=workers,
+            workers=grid.workers,
             previous_link=log.link,
             link=chain(log.link, log.next_frame, sources, checkpoint),
             source=sources,
@@ -187,7 +191,9 @@ class FrameMaker:
             unjoined=unjoined,
             is_shared=self._is_shared,
             closings=closings,
-            columns=columns,
+            columns=grid.columns,
+            columns_by_key=grid.by_key,
+            spread=self.spread.of_next_frame(slices),
         )
         yield Emit(Topic.FRAMES, 0, frame)
 

@@ -14,6 +14,7 @@ from spojoin.errors import Fenced
 from spojoin.model import Query
 from spojoin.protocol.answered import before
 from spojoin.protocol.generations import Beginning
+from spojoin.protocol.grid import GridOfFrame
 from spojoin.protocol.machine import Action, Emit, Holder, InputMachine, ResultPosition, TableRows, Trim
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.config import RouterConfig
@@ -66,17 +67,18 @@ class RouterMachine(InputMachine):
         elif isinstance(record, HotKeys) and record.version > self._plan_version:
             self._plan_version = record.version
             self._frames.guide.accept_hot_keys(record)
+            self._frames.spread.accept_hot_keys(record)
         elif isinstance(record, WorkerCount):
             self._request.accept_count(record)
         yield from self._write_grid()
 
     def _write_grid(self) -> Iterator[Action]:  # P11.3, P19.5
-        """Write a changed worker count or number of columns into the log at once, in an empty frame without credit.
+        """Write a changed worker count, or changed columns, into the log at once, in an empty frame without credit.
 
         Frames under way may wait for workers that are gone; this frame makes the remaining workers answer instead.
         """
         last = self._log.last
-        if self.active and last is not None and (last.workers, last.columns) != self._request.workers_and_columns:
+        if self.active and last is not None and GridOfFrame.said_by(last) != self._request.grid:
             yield from self._write_frame(self._frames.cut_without_rows())
 
     def _follow_log(self, record: Frame | Barrier) -> None:
@@ -167,7 +169,7 @@ class RouterMachine(InputMachine):
             self._pace.wait_anew()
 
     def _write_frame(self, cut: Cut) -> Iterator[Action]:
-        for action in self._frames.frame_and_letters(cut, self._log, *self._request.workers_and_columns):
+        for action in self._frames.frame_and_letters(cut, self._log, self._request.grid):
             if isinstance(action, Emit) and isinstance(action.record, Frame):
                 self._apply_frame(action.record)
                 self._log.move_past(action.record)
@@ -243,6 +245,7 @@ class RouterMachine(InputMachine):
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Note how far results are out: this gives credits for more frames (back-pressure)."""
         self._pace.result_frame = max(self._pace.result_frame, result_position.frame_id)
+        self._frames.spread.forget_unreached(self._pace.result_frame)
         return []
 
     def state_tuples(self) -> int:
@@ -308,15 +311,15 @@ class WorkerRequest:
 
     def __init__(self, config: RouterConfig, report: ReportRefusal) -> None:
         self.workers = config.workers
-        self._columns = config.columns
+        self._columns, self._by_key = config.columns, config.columns_by_key
         self._workers_max = config.workers_max
         self._version: int | None = None
         self._report = report
 
     @property
-    def workers_and_columns(self) -> tuple[int, int]:
+    def grid(self) -> GridOfFrame:
         """What the next frame says of the workers' grid."""
-        return self.workers, self._columns
+        return GridOfFrame(self.workers, self._columns, self._by_key)
 
     def accept_count(self, count: WorkerCount) -> None:  # P11.2
         """Take a record of the control topic: the largest version counts, and the first of equal versions."""

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -5,6 +7,7 @@ from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
 from spojoin.roles.predictor.machine import PredictorMachine, Sample
+from spojoin.wire.records import Frame
 from tests.support.frames import log_of, make_frame, make_query, make_slice
 
 
@@ -106,3 +109,14 @@ def test_selectivities_are_those_of_the_sampled_pairs():
     for record in log_of([a, b], 16):
         list(machine.on_record(Topic.FRAMES, 0, 0, record))
     assert machine.selectivities() == pytest.approx(naive_shares(a.tolist(), b.tolist()))
+
+
+def test_where_columns_are_by_key_a_key_is_hot_from_a_share_of_a_column_on():
+    rng = np.random.default_rng(2)
+    a = np.where(rng.random(1600) < 0.3, 7, np.where(rng.random(1600) < 0.03, 8, rng.integers(100, 2**60, 1600)))
+    log = [*log_of([a, a], 100)]
+    by_key = [
+        replace(each, workers=4, columns=4, columns_by_key=True) if isinstance(each, Frame) else each for each in log
+    ]
+    found = [plans_of(records)[-1].hot[0, 0][0].tolist() for records in (log, by_key)]
+    assert found == [[7, 8], [7]]
