@@ -79,7 +79,13 @@ def draw_replacement(seed: int, elaborate: Elaborate | None = None) -> Replaceme
     scenarios = replace(first, limits=limits), *later
     asked = Random(f"asked {seed}")
     requested_at = tuple(sorted(asked.choice(odds.REPLACED_AT_STEPS) for _ in later))
-    return Replacement(tuple(map(with_packings, scenarios)), backfills, requested_at)
+    return Replacement(_with_workers_of_all([*map(with_packings, scenarios)]), backfills, requested_at)
+
+
+def _with_workers_of_all(scenarios: Sequence[Scenario]) -> tuple[Scenario, ...]:
+    """The scenarios with the most workers of any: generations share their workers."""
+    most = {name: max(getattr(each.config, name) for each in scenarios) for name in ("workers", "workers_max")}
+    return tuple(replace(each, config=replace(each.config, **most)) for each in scenarios)
 
 
 def _redrawn(rng: Random, first: Scenario, drawn: DrawnQuery, elaborate: Elaborate | None) -> Scenario:
