@@ -82,12 +82,17 @@ def draw_replacement(seed: int, elaborate: Elaborate | None = None) -> Replaceme
     scenarios = replace(first, limits=limits), *later
     asked = Random(f"asked {seed}")
     requested_at = tuple(sorted(asked.choice(odds.REPLACED_AT_STEPS) for _ in later))
-    packed = (with_packings(scenario) for scenario in scenarios)
-    changing = tuple(
+    packed = [
         replace(each, sinks=1 if each.sinks == 1 else draw_sinks(f"{seed} generation {number}", ()))
-        for number, each in enumerate(packed)
-    )
-    return Replacement(changing, backfills, requested_at)
+        for number, each in enumerate(map(with_packings, scenarios))
+    ]
+    return Replacement(_with_workers_of_all(packed), backfills, requested_at)
+
+
+def _with_workers_of_all(scenarios: Sequence[Scenario]) -> tuple[Scenario, ...]:
+    """The scenarios with the most workers of any: generations share their workers."""
+    most = {name: max(getattr(each.config, name) for each in scenarios) for name in ("workers", "workers_max")}
+    return tuple(replace(each, config=replace(each.config, **most)) for each in scenarios)
 
 
 def _redrawn(rng: Random, first: Scenario, drawn: DrawnQuery, elaborate: Elaborate | None) -> Scenario:
