@@ -276,8 +276,8 @@ _TROUBLE = Row(
         ),
         lines(
             "Replays and take-overs /s",
-            "Rebuilds from the log by role, including starts; services that a newer instance ended; and frames that a row "
-            "of workers answered for another.",
+            "Rebuilds from the log by role, including starts; services that a newer instance ended; and frames that "
+            "one row of workers answered for another.",
             (total(rate("spojoin_replays_total"), "role"), "{{role}}"),
             (total(rate("spojoin_fenced_total")), "fenced"),
             (total(rate("spojoin_stand_in_frames_total")), "frames for another row"),
