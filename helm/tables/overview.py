@@ -286,9 +286,11 @@ _TROUBLE = Row(
         ),
         lines(
             "Replays and take-overs /s",
-            "Rebuilds from the log by role, including starts; and services that a newer instance ended.",
+            "Rebuilds from the log by role, including starts; services that a newer instance ended; and frames that "
+            "one row of workers answered for another.",
             (total(rate("spojoin_replays_total"), "role"), "{{role}}"),
             (total(rate("spojoin_fenced_total")), "fenced"),
+            (total(rate("spojoin_stand_in_frames_total")), "frames for another row"),
         ),
         lines(
             "Redis errors /s by role",
