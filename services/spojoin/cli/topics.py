@@ -80,7 +80,7 @@ def make_topics(query: Query, settings: Settings, partitions: int | None) -> dic
     try:
         configs = settings.topic_configs
         generation = current_generation(log, query.name, configs.for_kind(TopicKind.INTERNAL))
-        topics = Topics.for_query(query, settings.workers_max, settings.input_topics, generation)
+        topics = Topics.for_query(query, settings.workers_max, settings.input_topics, generation, settings.sinks)
         needed = topics_needed(settings)
         create_topics(log, topics, configs, needed)
         if partitions is not None:
