@@ -38,7 +38,8 @@ class Subject:
     def served(cls, query: Query, settings: Settings) -> Subject:
         """The query as services with these settings serve it."""
         found = cls.of(query, settings.workers, settings.input_topics, settings.joiners)
-        return replace(found, packing=settings.packing, inside=settings.workers_packed())
+        topics = replace(found.topics, sinks=settings.sinks)
+        return replace(found, topics=topics, packing=settings.packing, inside=settings.workers_packed())
 
     def expected(self, role: Role, workers: int | None = None) -> tuple[str, ...]:
         """The services of a role that should run at least; none of a role that takes nothing from the flow.
@@ -47,7 +48,7 @@ class Subject:
         """
         beside = names(role, workers or self.workers)[self.inside :] if role is Role.POJOIN else ()
         if role in NEEDED:
-            needed = without_workers(self.query, self.joiners, self.packing)
+            needed = without_workers(self.query, self.joiners, self.packing, self.topics.sinks)
             return (*(name for name in needed if role in roles_of(role_of(name))), *beside)
         return (role.value,) if role in {reader for topic in Topic for reader in readers(topic)} else ()
 
