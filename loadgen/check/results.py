@@ -25,6 +25,8 @@ from spojoin.model import Output
 
 FRAME, BEGIN, END, LAST = "spojoin-frame", "spojoin-begin", "spojoin-end", "spojoin-last"
 GENERATION = "spojoin-generation"
+#: How many partitions the results have, if several.
+SINKS = "spojoin-sinks"
 #: Columns of names and keys, whose type varies.
 AS_TEXT = ("stream", "key", "left_key", "right_key")
 #: SERIAL_COOKIE_NO_RUNCONTAINER and SERIAL_COOKIE of the Roaring format specification.
@@ -94,10 +96,18 @@ class RecordChain:
         return Accepted(pa.Table.from_batches(batches) if batches else pa.table({}), self.resent, self.gap)
 
 
+def in_log_order(messages: Iterable[ResultRecord]) -> list[ResultRecord]:
+    """The records by frame if several partitions hold them; those of one partition keep their order."""
+    found = list(messages)
+    if not any(SINKS in message.headers for message in found):
+        return found
+    return sorted(found, key=lambda each: [int(each.headers.get(name, b"1")) for name in (GENERATION, FRAME, BEGIN)])
+
+
 def accept(messages: Iterable[ResultRecord]) -> Accepted:
     """Follow the chain of records from frame 0 on."""
     chain = RecordChain()
-    for message in messages:
+    for message in in_log_order(messages):
         chain.take(message)
     return chain.accepted()
 
@@ -208,11 +218,18 @@ def said_by(headers: list[dict[str, bytes]] | None) -> dict[str, bytes]:
     return said
 
 
+def sorted_by_log(records: pa.Table, frame: str, begin: str) -> pa.Table:
+    """Records in their order in their one partition, or of several, by the columns of frame and position."""
+    several = len(records["partition"].unique()) > 1
+    columns = (frame, begin, "offset") if several else ("offset",)
+    return records.sort_by([(name, "ascending") for name in columns])
+
+
 def result_batches(messages: DataFrame, folder: Path) -> Iterator[pa.RecordBatch]:
     """The rows of the results in `messages`, which have the columns RESULT_MESSAGE, in order, each once."""
     chain = RecordChain(keeps=False)
     kept = messages.mapInArrow(KeptResults(str(folder)), _KEPT).toArrow()
-    for record in kept.sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist():
+    for record in sorted_by_log(kept, "frame", "begin").to_pylist():
         headers = {name: b"%d" % record[name.removeprefix("spojoin-")] for name in NUMBERS}
         if chain.take(ResultRecord(headers, b"")):
             with Path(record["path"]).open("rb") as file:

@@ -25,7 +25,16 @@ from loadgen.check.ordered_rows import rows_of
 from loadgen.check.ordering import Ordered, StreamRows
 from loadgen.check.output_digest import rows_sha256
 from loadgen.check.pair_rows import PairRows, PairSource, Span, SpanRows, select_schema
-from loadgen.check.results import NUMBERS, RESULT_MESSAGE, RecordChain, ResultRecord, said_by
+from loadgen.check.results import (
+    BEGIN,
+    FRAME,
+    NUMBERS,
+    RESULT_MESSAGE,
+    RecordChain,
+    ResultRecord,
+    said_by,
+    sorted_by_log,
+)
 from loadgen.check.table_order import TableLog, ordered_by_log
 from loadgen.check.verdict import Verdict
 from spojoin.model import Query
@@ -97,7 +106,7 @@ class RowCheck:
         """The answers in the result records, in order, followed by spans without a record."""
         chain, answers = RecordChain(), []
         read = self._messages.mapInArrow(_read, from_arrow_schema(_READ_SCHEMA)).toArrow()
-        for record in read.sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist():
+        for record in sorted_by_log(read, FRAME, BEGIN).to_pylist():
             first = chain.tuples
             if chain.take(ResultRecord({name: b"%d" % record[name] for name in NUMBERS}, b"")):
                 found = SpanRows(record["rows"], record["digest"])

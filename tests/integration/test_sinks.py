@@ -6,6 +6,7 @@ The query's name, its services' kills and the readers are real; the ordered outp
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 import spojoin
 from spojoin.local.cluster import LocalCluster
 from tests.support.readings import QUERY, TUPLES, digest, expected, feed
-from tests.support.served import COUNTS, SIZES, served
+from tests.support.served import COUNTS, PATIENCE_S, SIZES, served
 
 pytestmark = pytest.mark.integration
 
@@ -52,3 +53,22 @@ def test_any_number_of_sinks_gives_the_same_output_in_order(cluster: LocalCluste
         wanted = digest(expected())
         assert digest(iter(running.output.rows)) == wanted
         assert digest(connected(cluster.broker.bootstrap, running.query.name)) == wanted
+
+
+def test_another_number_of_sinks_begins_with_the_next_generation(cluster: LocalCluster, tmp_path: Path) -> None:
+    text, bootstrap = QUERY.replace("NAME", "moresinks"), cluster.broker.bootstrap
+    stop = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        with served(cluster, tmp_path, text, 1, {**SIZES, "sinks": "1"}, packing=SINKS_APART) as running:
+            feeding = pool.submit(feed, bootstrap, running.topics["readings"], stop, 0.25)
+            running.read_until(TUPLES // 4)
+        settings = {**SIZES, "sinks": "3", "replace": "true"}
+        with served(cluster, tmp_path, text, 1, settings, packing=SINKS_APART) as running:
+            deadline = time.monotonic() + PATIENCE_S
+            while (rows := list(connected(bootstrap, running.query.name)))[TUPLES - 1 :] == []:
+                running.supervisor.tend()
+                assert time.monotonic() < deadline, f"{len(rows)} of {TUPLES} rows"
+                time.sleep(1.0)
+        stop.set()
+        feeding.result()
+    assert digest(iter(rows)) == digest(expected())

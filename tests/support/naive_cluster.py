@@ -55,5 +55,5 @@ def wiring(scenario, sink=OracleSink, router=RouterMachine) -> MachineMakers:
         permutation=lambda *_: Silent(),
         pojoin=lambda *_: Silent(),
         logical_and=lambda *_: Silent(),
-        sink=lambda _, result_position: sink(scenario, result_position),
+        sink=lambda _, result_position, _share: sink(scenario, result_position),
     )

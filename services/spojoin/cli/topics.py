@@ -80,8 +80,10 @@ def make_topics(query: Query, settings: Settings, partitions: int | None) -> dic
     try:
         configs = settings.topic_configs
         generation = current_generation(log, query.name, configs.for_kind(TopicKind.INTERNAL))
-        workers_max, logical_ands = settings.workers_max, settings.logical_ands
-        topics = Topics.for_query(query, workers_max, settings.input_topics, generation, logical_ands)
+        logical_ands, sinks = settings.logical_ands, settings.sinks
+        topics = Topics.for_query(
+            query, settings.workers_max, settings.input_topics, generation, logical_ands=logical_ands, sinks=sinks
+        )
         needed = topics_needed(settings)
         create_topics(log, topics, configs, needed)
         if partitions is not None:

@@ -27,7 +27,6 @@ class Subject:
     joiners: int
     packing: str = APART
     inside: int = 0
-    logical_ands: int = 1
 
     @classmethod
     def of(cls, query: Query, workers: int, input_topics: Mapping[str, str], joiners: int | None = None) -> Subject:
@@ -39,8 +38,8 @@ class Subject:
     def served(cls, query: Query, settings: Settings) -> Subject:
         """The query as services with these settings serve it."""
         found = cls.of(query, settings.workers, settings.input_topics, settings.joiners)
-        inside, logical_ands = settings.workers_packed(), settings.logical_ands
-        return replace(found, packing=settings.packing, inside=inside, logical_ands=logical_ands)
+        topics = replace(found.topics, sinks=settings.sinks, logical_ands=settings.logical_ands)
+        return replace(found, topics=topics, packing=settings.packing, inside=settings.workers_packed())
 
     def expected(self, role: Role, workers: int | None = None) -> tuple[str, ...]:
         """The services of a role that should run at least; none of a role that takes nothing from the flow.
@@ -49,7 +48,8 @@ class Subject:
         """
         beside = names(role, workers or self.workers)[self.inside :] if role is Role.POJOIN else ()
         if role in NEEDED:
-            needed = without_workers(self.query, self.joiners, self.packing, self.logical_ands)
+            topics = self.topics
+            needed = without_workers(self.query, self.joiners, self.packing, topics.logical_ands, topics.sinks)
             return (*(name for name in needed if role in roles_of(role_of(name))), *beside)
         return (role.value,) if role in {reader for topic in Topic for reader in readers(topic)} else ()
 

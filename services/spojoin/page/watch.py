@@ -93,9 +93,9 @@ class LogWatch:
         self._clock = clock
         self._output = subject.query.results.output
         rows_of_record = partial(rows_of, output=self._output, avro=avro)
-        self._results: TopicTail[Row] = TopicTail(
-            log, LogPartition(subject.topics.name(Topic.RESULTS), 0), ROWS, rows_of_record
-        )
+        self._results: list[TopicTail[Row]] = [
+            TopicTail(log, source, ROWS, rows_of_record) for source in subject.topics.inputs_of(Topic.RESULTS)
+        ]
         self._letters = [
             TopicTail(log, subject.topics.dead_letters(stream), ROWS, letters_of)
             for stream in range(len(subject.topics.inputs))
@@ -107,11 +107,14 @@ class LogWatch:
     def look(self) -> None:
         try:
             self._reader = self._reader or self._log.reader()
-            self._results.look(self._reader)
+            for results_tail in self._results:
+                results_tail.look(self._reader)
             for tail in self._letters:
                 tail.look(self._reader)
             self._counts.look(self._reader)
-            results = result_rows(self._results.items, self._output)
+            rows = max(1, ROWS // len(self._results))
+            items = [item for tail in self._results for item in list(tail.items)[-rows:]]
+            results = result_rows(items, self._output)
             self.news = LatestNews(results, self._newest(), self._per_s(), self._workers())
             self._note(None)
         except Retryable as error:
@@ -129,7 +132,10 @@ class LogWatch:
         return sorted((letter for tail in self._letters for letter in tail.items), key=lambda x: -x.time_ms)[:ROWS]
 
     def _per_s(self) -> dict[Topic, float]:
-        ends = {Topic.RESULTS: self._results.end or 0, Topic.DEAD: sum(tail.end or 0 for tail in self._letters)}
+        ends = {
+            Topic.RESULTS: sum(tail.end or 0 for tail in self._results),
+            Topic.DEAD: sum(tail.end or 0 for tail in self._letters),
+        }
         for topic, end in ends.items():
             self._rates.note(topic, self._clock.monotonic_ms(), end)
         return {topic: rate for topic in ends if (rate := self._rates.per_s(topic)) is not None}

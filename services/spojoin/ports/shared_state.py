@@ -11,7 +11,7 @@ All keys start with `spojoin:v1:<query>:` (v1 is the version of this schema) and
     replay                 <topic>/<partition> = earliest offset  each role that trims: where a rebuilt service begins
     hot:<stream>:<slot>    <code> = count                         router: the predictor's hot keys in force
     completeness           ratio, is_exact, checked_ms            the checker: its last verdict on the results
-    totals                 rows, refused; answered, matches       router; sink: since the log began
+    totals                 rows, refused; answered, matches       router; sinks (matches:<service> of several): in all
     expected:<service>     wall_ms, needs, workers                each service: see `telemetry.expected_services`
     status:<service>       see `telemetry.status`                 each service, every second; gone some seconds after it
 

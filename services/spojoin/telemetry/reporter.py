@@ -19,7 +19,7 @@ from spojoin.protocol.grid import grid_of
 from spojoin.protocol.machine import Emit, InputMachine, Machine, ResultPosition, Trim
 from spojoin.protocol.packed_machine import Pack
 from spojoin.protocol.packing import group_name
-from spojoin.protocol.services import names
+from spojoin.protocol.services import names, role_of, service_of
 from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import Role, Topic
 from spojoin.telemetry.due_frames import FrameTrail
@@ -277,7 +277,9 @@ class Reporter:
             found |= {"rows": self._trail.rows, "refused": self._trail.refused}
         answered = self._trail.answered(result_position)
         if Role.SINK in self._who.roles and answered is not None:
-            found |= {"answered": answered, "matches": self._matches_out}
+            service = service_of(self._who.service)
+            is_one_of_several = role_of(service) == Role.SINK != service
+            found |= {"answered": answered, f"matches:{service}" if is_one_of_several else "matches": self._matches_out}
         return found
 
     def _unanswered_ms(self, result_position: ResultPosition) -> float:

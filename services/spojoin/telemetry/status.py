@@ -114,9 +114,13 @@ def reports_of(entries: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, 
 def totals_of(fields: Mapping[str, str]) -> dict[str, int]:
     """The totals since the log began: rows and refused (router), answered and matches (sink).
 
-    The two report at different moments, but a row that is answered counts as received.
+    The two report at different moments, but a row that is answered counts as received. Each of several sinks has its
+    own field of matches.
     """
-    found = {name: int(value) for name, value in fields.items()}
+    found: dict[str, int] = {}
+    for field, value in fields.items():
+        name = field.partition(":")[0]
+        found[name] = found.get(name, 0) + int(value)
     return found | ({"rows": max(found["rows"], found.get("answered", 0))} if "rows" in found else {})
 
 

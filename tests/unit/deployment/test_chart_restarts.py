@@ -109,7 +109,7 @@ def test_a_process_of_several_roles_reads_what_one_of_them_reads(setting, proces
         ("pojoin.replicas=5", {Role.CONTROLLER}),
         ("pojoin.maxReplicas=9", {*READERS["workers_max"]}),
         ("pojoin.columns=2", {*READERS["columns"]}),
-        ("sink.replicas=2", {Role.ROUTER, Role.CONTROLLER, "sink"}),
+        ("sink.replicas=2", {*READERS["sinks"]}),
         ("pojoin.columnsBy=key", {*READERS["columns_by"]}),
         ("controller.autoscale.minReplicas=2", {Role.CONTROLLER}),
     ],

@@ -21,7 +21,7 @@ COUNTING = next(
 
 
 def run(seed, sink=OracleSink):
-    scenario = replace(draw(seed), packing=ALL_APART, repacks=(), instances=ALONE)
+    scenario = replace(draw(seed), packing=ALL_APART, repacks=(), instances=ALONE, sinks=1)
     outcome = World(scenario, wiring(scenario, sink)).run()
     judge_output(scenario, outcome)
     return outcome

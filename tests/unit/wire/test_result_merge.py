@@ -1,0 +1,65 @@
+"""Messages of several partitions in the order of the log."""
+
+from __future__ import annotations
+
+from spojoin.wire.result_merge import ResultMerge
+from spojoin.wire.results import ResultProgress
+
+
+class Merging:
+    """A merge, and what it gave; `unread` are the partitions of which the log holds more than was taken."""
+
+    def __init__(self, partitions: int) -> None:
+        self.unread: set[int] = set()
+        self._merge = ResultMerge[tuple[int, int]](partitions, lambda partition: partition not in self.unread)
+
+    def take(self, frame: int, sinks: int, generation: int = 1, *, is_last: bool = True) -> list[tuple[int, int]]:
+        """Take a frame's message in its partition; what follows now, as generations and frames."""
+        found = ResultProgress(frame, 4, is_last, None, generation, sinks=sinks)
+        self._merge.take(frame % sinks, found, (generation, frame))
+        return list(self._merge.in_order())
+
+
+def test_a_partition_that_is_ahead_waits_for_the_others():
+    merging = Merging(3)
+    assert merging.take(1, 3) == []
+    assert merging.take(4, 3) == []
+    assert merging.take(0, 3) == [(1, 0), (1, 1)]
+    assert merging.take(2, 3) == [(1, 2)]
+    assert merging.take(3, 3) == [(1, 3), (1, 4)]
+
+
+def test_a_frame_in_several_messages_stays_together():
+    merging = Merging(2)
+    assert merging.take(0, 2, is_last=False) == [(1, 0)]
+    assert merging.take(1, 2) == []
+    assert merging.take(0, 2) == [(1, 0), (1, 1)]
+
+
+def test_reading_begins_at_the_first_frame_that_is_kept():
+    merging = Merging(2)
+    merging.unread = {1}
+    assert merging.take(10, 2) == []
+    merging.unread = set()
+    assert merging.take(7, 2) == [(1, 7)]
+    assert merging.take(9, 2) == [(1, 9), (1, 10)]
+
+
+def test_a_later_generation_waits_until_nothing_of_the_earlier_is_left_in_the_log():
+    merging = Merging(3)
+    assert merging.take(0, 2) == [(1, 0)]
+    merging.unread = {1}
+    assert merging.take(0, 3, generation=2) == []
+    assert merging.take(1, 2) == [(1, 1)]
+    merging.unread = set()
+    assert merging.take(1, 3, generation=2) == [(2, 0), (2, 1)]
+    assert merging.take(2, 3, generation=2) == [(2, 2)]
+
+
+def test_a_late_position_of_an_earlier_generation_holds_nothing_up():
+    merging = Merging(2)
+    merging.take(0, 2)
+    merging.take(1, 2)
+    assert merging.take(0, 2, generation=2) == [(2, 0)]
+    assert merging.take(3, 2, is_last=False) == []
+    assert merging.take(1, 2, generation=2) == [(2, 1)]
