@@ -16,7 +16,7 @@ from spojoin.protocol.machine import Emit, ResultPosition, Rewind, Trim
 from spojoin.protocol.topology import Role, Topic
 from spojoin.runtime.departures import PUBLISH_MS
 from spojoin.runtime.loop import DISCOVERY_MS, TRIM_MS
-from spojoin.runtime.result_position import SILENCE_MS
+from spojoin.runtime.result_position import SILENCE_MS, UNTOLD_MS
 from spojoin.telemetry.metrics import value_of
 from spojoin.wire.codec import decode
 from spojoin.wire.records import DeadLetter, Result
@@ -173,18 +173,21 @@ def test_a_result_position_of_an_earlier_log_in_the_store_does_not_count():
     assert bench.machines[0].seen("result_position") == []
 
 
-def test_with_a_silent_store_the_result_position_comes_from_the_results():
+@pytest.mark.parametrize(("knows", "silence_ms"), [(False, UNTOLD_MS), (True, SILENCE_MS)])
+def test_with_a_silent_store_the_result_position_comes_from_the_results(knows, silence_ms):
     bench = Bench()
+    if knows:
+        bench.shared.put_result_position(ResultPosition(0, 0))
     loop = bench.loop()
     bench.append_result(result(0, 0, 4))
     loop.step(0)
     assert bench.machines[0].seen("result_position") == []
-    bench.clock.sleep(SILENCE_MS / 1000)
+    bench.clock.sleep(silence_ms / 1000)
     for _ in range(3):
         loop.step(0)
     assert bench.machines[0].seen("result_position") == [(ResultPosition(1, 0),)]
     bench.append_result(result(1, 0, 4))
-    bench.clock.sleep(SILENCE_MS / 1000)
+    bench.clock.sleep(silence_ms / 1000)
     for _ in range(3):
         loop.step(0)
     assert bench.machines[0].seen("result_position") == [(ResultPosition(1, 0),), (ResultPosition(2, 0),)]
