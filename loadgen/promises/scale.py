@@ -1,4 +1,4 @@
-"""Section `scale`: what each process of a release costs, by the grid of its workers.
+"""Section `scale`: what each process of a release costs, by the number of those that divide its work.
 
 A run in this process makes the records of all internal topics. Then each process of a release is alone on a broker
 whose topics hold what it reads, and its CPU per tuple is taken. So the figures hold for machines with more cores than
@@ -40,7 +40,8 @@ from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.grid import Grid
 from spojoin.protocol.machine import ResultPosition
-from spojoin.protocol.topology import Topic
+from spojoin.protocol.services import names_from_one
+from spojoin.protocol.topology import Role, Topic, mutable_partition
 from spojoin.query.fingerprint import fingerprint
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import UNLIMITED, RouterConfig
@@ -51,14 +52,29 @@ from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Announcement, Batch, Frame, Part, Partial, Record
 
 WORKLOAD = "uniform"
-#: How many rows of workers with one column are measured, and how many columns of one row.
-ROWS, COLUMNS = (1, 2, 4, 8), (2, 8)
 #: A joiner for each of the query's predicates.
 JOINERS = 2
 #: Without progress for this long, a process has stopped.
 STALL_S = 120.0
 POLL_S = 0.05
 CHECKED = 8
+
+
+class Layout(NamedTuple):
+    """The workers of a release, and how many logical ANDs and sinks it has."""
+
+    grid: Grid
+    logical_ands: int = 1
+    sinks: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.grid.rows}x{self.grid.columns}-{self.logical_ands}-{self.sinks}"
+
+
+ALONE = Layout(Grid(1, 1))
+#: Releases that grow with rows of workers of one column each, and columns of one row beside them.
+RELEASES = (ALONE, Layout(Grid(2, 1)), Layout(Grid(4, 1), 2, 2), Layout(Grid(8, 1), 4, 4))
+COLUMNS = (Layout(Grid(1, 2)), Layout(Grid(1, 8)))
 
 
 class Written(NamedTuple):
@@ -87,16 +103,19 @@ class Recording(RecordObserver):
         self.full = {topic: len(records) for topic, records in self.records.items()}
 
 
-def as_written(record: Record, grid: Grid) -> Written:
-    """A record of the run as a release with this grid has it."""
+def as_written(record: Record, layout: Layout) -> Written:
+    """A record of the run as a release with this layout has it."""
+    grid = layout.grid
     if isinstance(record, Frame):
         return Written(0, encode(replace(record, workers=grid.workers, columns=grid.columns)))
     if isinstance(record, Partial):
         return Written(record.predicate, encode(record))
     if isinstance(record, Batch):
         return Written(record.stream, encode(record))
-    if isinstance(record, Part) and record.part:
-        return Written(1 + record.frame_id % grid.rows, encode(record))
+    if isinstance(record, Part):
+        row, logical_and = record.frame_id % grid.rows, record.frame_id % layout.logical_ands
+        partition = 1 + row if record.part else mutable_partition(logical_and, grid.workers)
+        return Written(partition, encode(record))
     return Written(0, encode(record))
 
 
@@ -148,48 +167,55 @@ def recorded(data: Columns, window: int, slide: int) -> Recording:
 
 
 def _figures(stage: ScaleStage) -> Iterator[Measurement]:
-    one = Grid(1, 1)
-    apart = {
-        "router": _cpu_us(stage, one, "router", partial(FramedTuples, topic=Topic.FRAMES), Topic.INPUT),
-        "mutable joiner": max(
-            _cpu_us(
-                stage, one, f"mutable-{number}", partial(SameRecords, topic=Topic.PARTIALS, number=number), Topic.FRAMES
-            )
-            for number in range(JOINERS)
-        ),
-        "permutation": _cpu_us(stage, one, "permutation", partial(SameRecords, topic=Topic.BATCHES), Topic.RUNS),
-        "logical AND": _cpu_us(
-            stage, one, "logical-and", partial(SameRecords, topic=Topic.MATCHES), Topic.PARTIALS, Topic.FRAMES
-        ),
+    whatever = {
+        "router": _cpu_us(stage, ALONE, "router", partial(FramedTuples, topic=Topic.FRAMES), Topic.INPUT),
+        "mutable joiner": max(_joiner(stage, number) for number in range(JOINERS)),
+        "permutation": _cpu_us(stage, ALONE, "permutation", partial(SameRecords, topic=Topic.BATCHES), Topic.RUNS),
     }
-    for name, cpu_us in apart.items():
-        yield Measurement(f"{name}: CPU", cpu_us, "us a tuple", note="whatever the grid")
-    for grid in (*(Grid(rows, 1) for rows in ROWS), *(Grid(1, count) for count in COLUMNS)):
-        worker = _worker(stage, grid)
-        named = f"{grid.rows} x {grid.columns} workers"
-        yield Measurement(f"{named}: CPU of each", worker, "us a tuple")
-        if grid.columns == 1:
-            sink = _sink(stage, grid)
-            yield Measurement(f"{named}: CPU of the sink", sink, "us a tuple")
-            each = {**apart, "PO-Join worker": worker, "sink": sink}
-            busiest = max(each, key=lambda name: each[name])
-            yield Measurement(
-                f"{named}: rate of the busiest process", 1e6 / each[busiest], "tuples/s", note=f"the {busiest}"
-            )
-            whole = sum(each.values()) + (JOINERS - 1) * each["mutable joiner"] + (grid.rows - 1) * worker
-            yield Measurement(f"{named}: CPU of all services", whole, "us a tuple", note="without the broker")
+    for name, cpu_us in whatever.items():
+        yield Measurement(f"{name}: CPU", cpu_us, "us a tuple", note="whatever the release")
+    logical_and = {count: _logical_and(stage, count) for count in sorted({each.logical_ands for each in RELEASES})}
+    for layout in RELEASES:
+        rows = layout.grid.rows
+        divided = {
+            "PO-Join worker": (_worker(stage, layout), rows),
+            "logical AND": (logical_and[layout.logical_ands], layout.logical_ands),
+            "sink": (_sink(stage, layout), layout.sinks),
+        }
+        for name, (cpu_us, count) in divided.items():
+            yield Measurement(f"{rows} rows, {name}, {count}: CPU of each", cpu_us, "us a tuple")
+        each = whatever | {name: cpu_us for name, (cpu_us, _) in divided.items()}
+        busiest = max(each, key=lambda name: each[name])
+        yield Measurement(f"{rows} rows: rate of the busiest process", 1e6 / each[busiest], "tuples/s", note=busiest)
+        whole = sum(whatever.values()) + (JOINERS - 1) * whatever["mutable joiner"]
+        whole += sum(cpu_us * count for cpu_us, count in divided.values())
+        yield Measurement(f"{rows} rows: CPU of all services", whole, "us a tuple", note="without the broker")
+    for layout in COLUMNS:
+        yield Measurement(f"{layout.grid.columns} columns: CPU of each worker", _worker(stage, layout), "us a tuple")
 
 
-def _worker(stage: ScaleStage, grid: Grid) -> float:
+def _joiner(stage: ScaleStage, number: int) -> float:
+    follow = partial(SameRecords, topic=Topic.PARTIALS, number=number)
+    return _cpu_us(stage, ALONE, f"mutable-{number}", follow, Topic.FRAMES)
+
+
+def _logical_and(stage: ScaleStage, count: int) -> float:
+    """CPU of the first of several logical ANDs."""
+    name, follow = names_from_one(Role.LOGICAL_AND, count)[0], partial(SameRecords, topic=Topic.MATCHES)
+    return _cpu_us(stage, Layout(ALONE.grid, count), name, follow, Topic.PARTIALS, Topic.FRAMES)
+
+
+def _worker(stage: ScaleStage, layout: Layout) -> float:
     """CPU of a grid's first worker."""
-    output = SameWorkersRecords if grid.columns == 1 else WorkersRecords
+    output = SameWorkersRecords if layout.grid.columns == 1 else WorkersRecords
     follow = partial(output, topic=Topic.MATCHES, number=1)
-    return _cpu_us(stage, grid, "pojoin-0", follow, Topic.BATCHES, Topic.FRAMES)
+    return _cpu_us(stage, layout, "pojoin-0", follow, Topic.BATCHES, Topic.FRAMES)
 
 
-def _sink(stage: ScaleStage, grid: Grid) -> float:
-    follow = partial(AnsweredTuples, topic=Topic.RESULTS)
-    return _cpu_us(stage, grid, "sink", follow, Topic.MATCHES, Topic.BATCHES, Topic.FRAMES)
+def _sink(stage: ScaleStage, layout: Layout) -> float:
+    """CPU of the first of several sinks."""
+    name, follow = names_from_one(Role.SINK, layout.sinks)[0], partial(AnsweredTuples, topic=Topic.RESULTS)
+    return _cpu_us(stage, layout, name, follow, Topic.MATCHES, Topic.BATCHES, Topic.FRAMES)
 
 
 # --- a process alone --------------------------------------------------------------------------------------------------
@@ -197,10 +223,10 @@ def _sink(stage: ScaleStage, grid: Grid) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """A process alone on its topics, and the grid of its release."""
+    """A process alone on its topics, and the layout of its release."""
 
     stage: ScaleStage
-    grid: Grid
+    layout: Layout
     query: Query
     topics: Topics
 
@@ -214,7 +240,7 @@ class Alone:
         run = self.stage.run
         full = run.full[topic]
         records = run.records[topic][full:] if is_full else run.records[topic][:full]
-        return [as_written(record, self.grid) for record in records]
+        return [as_written(record, self.layout) for record in records]
 
     def give(self, topic: Topic, *, is_full: bool) -> None:
         """Append to a topic what it held before the window was full, or what followed."""
@@ -309,7 +335,7 @@ class WorkersRecords(CountedRecords):
         super().read()
         part = decode(self.found[-1]) if self.found else None
         if isinstance(part, Part):
-            self._shared.put_result_position(ResultPosition(part.frame_id + self.alone.grid.rows, 0))
+            self._shared.put_result_position(ResultPosition(part.frame_id + self.alone.layout.grid.rows, 0))
 
 
 class SameWorkersRecords(WorkersRecords, SameRecords):
@@ -329,7 +355,7 @@ class FramedTuples(WrittenAlone):
 
 
 class AnsweredTuples(WrittenAlone):
-    """The tuples in the sink's results, some of which are compared with a scan."""
+    """The tuples in the first sink's results, some of which are compared with a scan."""
 
     def __init__(self, alone: Alone, topic: Topic) -> None:
         super().__init__(alone, topic)
@@ -338,7 +364,8 @@ class AnsweredTuples(WrittenAlone):
     def expected(self, *, is_full: bool) -> int:
         run = self.alone.stage.run
         frames = run.records[Topic.FRAMES][: None if is_full else run.full[Topic.FRAMES]]
-        return sum(frame.count for frame in frames if isinstance(frame, Frame))
+        sinks = self.alone.layout.sinks
+        return sum(frame.count for frame in frames if isinstance(frame, Frame) and frame.frame_id % sinks == 0)
 
     def read(self) -> None:
         self._tap.read()
@@ -354,11 +381,11 @@ class AnsweredTuples(WrittenAlone):
 Follow = Callable[[Alone], WrittenAlone]
 
 
-def _cpu_us(stage: ScaleStage, grid: Grid, service: str, follow: Follow, *reads: Topic) -> float:
+def _cpu_us(stage: ScaleStage, layout: Layout, service: str, follow: Follow, *reads: Topic) -> float:
     """CPU microseconds a tuple behind the full window of a service that is alone; it reads `reads`."""
-    name = f"scale-{service}-{grid.rows}x{grid.columns}"
-    stage.context.say(f"{service} of {grid.rows} x {grid.columns} workers, alone")
-    with _alone(stage, grid, name) as alone, _started(alone, service) as supervisor:
+    name = f"scale-{service}-{layout}"
+    stage.context.say(f"{service} of {layout.grid.rows} x {layout.grid.columns} workers, alone")
+    with _alone(stage, layout, name) as alone, _started(alone, service) as supervisor:
         output, used_s = follow(alone), []
         for is_full in (False, True):
             for topic in reads:
@@ -372,15 +399,18 @@ def _cpu_us(stage: ScaleStage, grid: Grid, service: str, follow: Follow, *reads:
 
 
 @contextmanager
-def _alone(stage: ScaleStage, grid: Grid, name: str) -> Iterator[Alone]:
+def _alone(stage: ScaleStage, layout: Layout, name: str) -> Iterator[Alone]:
     """The topics of a query of its own, which is announced; they are deleted at the end."""
     sizes = stage.context.sizes
     query = parse_query(self_join_text(sizes.window, sizes.slide, name=name))
-    topics = Topics.for_query(query, grid.workers, {"rows": f"in.{name}"})
+    counts = {"logical_ands": layout.logical_ands, "sinks": layout.sinks}
+    topics = Topics.for_query(query, layout.grid.workers, {"rows": f"in.{name}"}, **counts)
     create_topics(stage.log, topics)
     stage.log.create_topics({f"in.{name}": 1})
-    GenerationsTopic(stage.log, name).write_record(Announcement(1, fingerprint(query), query.text, "window"))
-    alone = Alone(stage, grid, query, topics)
+    GenerationsTopic(stage.log, name).write_record(
+        Announcement(1, fingerprint(query), query.text, "window", sinks=layout.sinks)
+    )
+    alone = Alone(stage, layout, query, topics)
     try:
         yield alone
     finally:
@@ -398,9 +428,11 @@ def _started(alone: Alone, service: str) -> Iterator[Supervisor]:
         query_file,
         servers.bootstrap,
         servers.redis_url,
-        alone.grid.workers,
+        alone.layout.grid.workers,
         {
-            "columns": str(alone.grid.columns),
+            "columns": str(alone.layout.grid.columns),
+            "logical_ands": str(alone.layout.logical_ands),
+            "sinks": str(alone.layout.sinks),
             "credits_frames": "1000000",
             "input_topics": f'{{"rows": "in.{alone.query.name}"}}',
         },
