@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from prometheus_client import Counter
 
@@ -40,6 +41,7 @@ from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.grid import Grid
 from spojoin.protocol.machine import ResultPosition
+from spojoin.protocol.result_partitions import partitions_of
 from spojoin.protocol.services import names_from_one
 from spojoin.protocol.topology import Role, Topic, mutable_partition
 from spojoin.query.fingerprint import fingerprint
@@ -319,23 +321,37 @@ class SameRecords(CountedRecords):
             raise AssertionError(f"{self.alone.query.name} writes other records to {self.topic} than the run")
 
 
-class WorkersRecords(CountedRecords):
-    """A worker's parts; the worker hears that results are out up to its next frame, as if other rows had answered.
+class OthersResults:
+    """Reports results of other processes as out, as if these ran beside the one that is alone.
 
-    Otherwise it would keep all frames, and what they reach, to stand in for other rows.
+    Otherwise a worker would keep all frames to stand in for other rows, and all would ask the topic for results.
     """
+
+    def __init__(self, alone: Alone) -> None:
+        failures = Counter("spojoin_scale_store_errors", "Operations that Redis did not answer.", registry=None)
+        self._shares = partitions_of(alone.layout.sinks)
+        self._shared = SharedState(alone.stage.store, alone.query.name, SystemClock(), failures)
+        self._shared.log_id = alone.stage.log.topic_id(alone.topics.name(Topic.FRAMES))
+
+    def report(self, frame_id: int, own: Collection[int] = ()) -> None:
+        """Report that results are out before a frame, but for the sinks `own`, which report themselves."""
+        for share in self._shares:
+            if share.number not in own:
+                self._shared.put_result_position(share.next_owed(ResultPosition(frame_id, 0)), share)
+
+
+class WorkersRecords(CountedRecords):
+    """A worker's parts; the worker hears that results are out up to its next frame, as if other rows had answered."""
 
     def __init__(self, alone: Alone, topic: Topic, number: int = 0) -> None:
         super().__init__(alone, topic, number)
-        failures = Counter("spojoin_scale_store_errors", "Operations that Redis did not answer.", registry=None)
-        self._shared = SharedState(alone.stage.store, alone.query.name, SystemClock(), failures)
-        self._shared.log_id = alone.stage.log.topic_id(alone.topics.name(Topic.FRAMES))
+        self._others = OthersResults(alone)
 
     def read(self) -> None:
         super().read()
         part = decode(self.found[-1]) if self.found else None
         if isinstance(part, Part):
-            self._shared.put_result_position(ResultPosition(part.frame_id + self.alone.layout.grid.rows, 0))
+            self._others.report(part.frame_id + self.alone.layout.grid.rows)
 
 
 class SameWorkersRecords(WorkersRecords, SameRecords):
@@ -360,16 +376,23 @@ class AnsweredTuples(WrittenAlone):
     def __init__(self, alone: Alone, topic: Topic) -> None:
         super().__init__(alone, topic)
         self._tap = ResultsTap(self.reader, alone.partition(topic))
+        self._others = OthersResults(alone)
+        frames = [frame for frame in alone.stage.run.records[Topic.FRAMES] if isinstance(frame, Frame)]
+        #: by frame, how many tuples this sink has answered behind it
+        self._answered = np.cumsum([frame.count * self._is_ours(frame) for frame in frames])
+
+    def _is_ours(self, frame: Frame) -> bool:
+        return frame.frame_id % self.alone.layout.sinks == 0
 
     def expected(self, *, is_full: bool) -> int:
         run = self.alone.stage.run
         frames = run.records[Topic.FRAMES][: None if is_full else run.full[Topic.FRAMES]]
-        sinks = self.alone.layout.sinks
-        return sum(frame.count for frame in frames if isinstance(frame, Frame) and frame.frame_id % sinks == 0)
+        return sum(frame.count for frame in frames if isinstance(frame, Frame) and self._is_ours(frame))
 
     def read(self) -> None:
         self._tap.read()
         self.count = self._tap.tuples
+        self._others.report(int(np.searchsorted(self._answered, self.count, "right")), own=(0,))
 
     def check(self) -> None:
         sizes = self.alone.stage.context.sizes

@@ -21,11 +21,17 @@ def plan(*codes):
     return HotKeys(1, 0, {(0, 0): (np.array(codes, np.int64), np.ones(len(codes), np.int64))})
 
 
-def next_frame(keys, first, lower=0):
-    """Writes a frame whose only tuple has index `first`, in a window from `lower` on; returns its spread keys."""
+def next_frame(keys, first, lower=0, *, is_answered=True):
+    """Writes a frame whose only tuple has index `first`, in a window from `lower` on; returns its spread keys.
+
+    is_answered: whether results then cover it
+    """
     piece = make_slice([[0]], first, lower=np.array([lower]))
     found = keys.of_next_frame([piece])
-    keys.follow_frame(make_frame([piece], spread=found))
+    frame = make_frame([piece], spread=found)
+    keys.follow_frame(frame)
+    if is_answered:
+        keys.forget_unreached(frame.frame_id + 1)
     return list(found)
 
 
@@ -47,6 +53,16 @@ def test_a_cooled_key_stays_until_no_window_reaches_its_range_and_is_not_hot_aga
     keys.accept_hot_keys(plan(7))
     assert next_frame(keys, 9, lower=7) == next_frame(keys, 10, lower=8) == cooled
     assert next_frame(keys, 11, lower=8) == [SpreadKey(0, 7, 11, STILL_HOT)]
+
+
+def test_a_key_stays_while_a_frame_is_under_way_whose_windows_reach_its_range():
+    keys = SpreadKeys(QUERY, spreads=True)
+    keys.accept_hot_keys(plan(7))
+    next_frame(keys, 5)
+    keys.accept_hot_keys(plan())
+    cooled = next_frame(keys, 8)
+    assert next_frame(keys, 11, lower=8, is_answered=False) == next_frame(keys, 12, lower=8) == cooled
+    assert next_frame(keys, 13, lower=8) == []
 
 
 def test_a_key_that_cools_before_any_tuple_is_forgotten():
