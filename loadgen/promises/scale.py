@@ -179,19 +179,20 @@ def _figures(stage: ScaleStage) -> Iterator[Measurement]:
     logical_and = {count: _logical_and(stage, count) for count in sorted({each.logical_ands for each in RELEASES})}
     for layout in RELEASES:
         rows = layout.grid.rows
+        named = f"{rows} row{'s' * (rows > 1)} of workers"
         divided = {
             "PO-Join worker": (_worker(stage, layout), rows),
             "logical AND": (logical_and[layout.logical_ands], layout.logical_ands),
             "sink": (_sink(stage, layout), layout.sinks),
         }
         for name, (cpu_us, count) in divided.items():
-            yield Measurement(f"{rows} rows, {name}, {count}: CPU of each", cpu_us, "us a tuple")
+            yield Measurement(f"{named}: CPU of a {name}, one of {count}", cpu_us, "us a tuple")
         each = whatever | {name: cpu_us for name, (cpu_us, _) in divided.items()}
         busiest = max(each, key=lambda name: each[name])
-        yield Measurement(f"{rows} rows: rate of the busiest process", 1e6 / each[busiest], "tuples/s", note=busiest)
+        yield Measurement(f"{named}: rate of the busiest process", 1e6 / each[busiest], "tuples/s", note=busiest)
         whole = sum(whatever.values()) + (JOINERS - 1) * whatever["mutable joiner"]
         whole += sum(cpu_us * count for cpu_us, count in divided.values())
-        yield Measurement(f"{rows} rows: CPU of all services", whole, "us a tuple", note="without the broker")
+        yield Measurement(f"{named}: CPU of all services", whole, "us a tuple", note="without the broker")
     for layout in COLUMNS:
         yield Measurement(f"{layout.grid.columns} columns: CPU of each worker", _worker(stage, layout), "us a tuple")
 
