@@ -24,6 +24,7 @@ from spojoin.model import Query
 from spojoin.ports.interfaces import Log, LogPartition
 from spojoin.protocol.topology import Topic, input_topic, topic_name
 from spojoin.query.load import load_query
+from spojoin.runtime.ordered_results import OrderedResults
 from spojoin.runtime.settings import load_settings
 from spojoin.wire.results import result_from_message
 
@@ -85,11 +86,10 @@ def _missing(log: Log[bytes], topics: Sequence[str]) -> str | None:
 
 def run(log: Log[bytes], query: Query) -> list[SmokeRow]:
     """The answers to ROWS new rows, in the order of the results."""
-    results = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
-    begin, mark = log.bounds(results).end, uuid4().hex
+    results, mark = OrderedResults(log, topic_name(query.name, Topic.RESULTS), from_start=False), uuid4().hex
     send(log, LogPartition(input_topic(query.streams[0].name), 0), mark)
     found: list[SmokeRow] = []
-    for answer in answers_from(log, results, begin):
+    for answer in answers_from(results):
         if answer.key.startswith(mark):
             found.append(answer)
         if len(found) == ROWS:
@@ -111,16 +111,15 @@ def send(log: Log[bytes], target: LogPartition, mark: str) -> None:
         writer.close()
 
 
-def answers_from(log: Log[bytes], results: LogPartition, begin: int) -> Iterator[SmokeRow]:
-    """All answers from an offset on. Raises SmokeFailed if none comes in time."""
-    reader, deadline = log.reader(), time.monotonic() + TIMEOUT_S
+def answers_from(results: OrderedResults) -> Iterator[SmokeRow]:
+    """All answers from now on, each once. Raises SmokeFailed if none comes in time."""
+    deadline = time.monotonic() + TIMEOUT_S
     try:
-        reader.open(results, begin)
         while time.monotonic() < deadline:
-            for record in reader.poll(1_000, POLL_S):
+            for record in results.poll(POLL_S):
                 yield from answers_of(result_from_message(dict(record.headers), record.value).rows)
     finally:
-        reader.close()
+        results.close()
     raise SmokeFailed(f"not all of {ROWS} rows were answered within {TIMEOUT_S:.0f} s: look at the services' logs")
 
 

@@ -21,7 +21,7 @@ SAMPLE_EVERY = 64
 
 
 class ResultsTap:
-    """The results of `source` from `offset` on, each once.
+    """The results of `source` from `offset` on, each once; and those of other partitions, `others`, from theirs on.
 
     tuples: answered so far
     refused: dead letters so far, of the inputs in `letters` from their offsets on
@@ -36,6 +36,7 @@ class ResultsTap:
         source: LogPartition,
         offset: int = 0,
         letters: Sequence[tuple[LogPartition, int]] = (),
+        others: Sequence[tuple[LogPartition, int]] = (),
     ) -> None:
         self.tuples = 0
         self.refused = 0
@@ -44,11 +45,10 @@ class ResultsTap:
         self.produced_ms: list[I64] = []
         self.samples: list[pa.RecordBatch] = []
         self._reader = reader
-        self._source = source
-        self._chain = ResultSequence()
+        self._chains = {each: ResultSequence() for each, _ in ((source, offset), *others)}
         self._records = 0
         self._is_listening = False
-        for each, first in ((source, offset), *letters):
+        for each, first in ((source, offset), *others, *letters):
             reader.open(each, first)
 
     def listen(self) -> None:
@@ -99,7 +99,7 @@ class ResultsTap:
         records = self._reader.poll(RECORDS_MAX, POLL_S)
         now_ms = time.time() * 1000
         for record in records:
-            if record.input == self._source:
+            if record.input in self._chains:
                 self._take(record, now_ms)
             else:
                 self.refused += 1
@@ -108,7 +108,7 @@ class ResultsTap:
     def _take(self, record: LogRecord[bytes], now_ms: float) -> None:
         headers = dict(record.headers)
         result = result_from_message(headers, record.value)
-        if not self._chain.accepts(result.begin, progress(headers)):
+        if not self._chains[record.input].accepts(result.begin, progress(headers)):
             return
         if self._records % SAMPLE_EVERY == 0 and result.rows.num_rows:
             self.samples.append(result.rows)

@@ -62,7 +62,7 @@ POLL_S = 0.05
 CHECKED = 8
 
 
-class Layout(NamedTuple):
+class Release(NamedTuple):
     """The workers of a release, and how many logical ANDs and sinks it has."""
 
     grid: Grid
@@ -73,10 +73,10 @@ class Layout(NamedTuple):
         return f"{self.grid.rows}x{self.grid.columns}-{self.logical_ands}-{self.sinks}"
 
 
-ALONE = Layout(Grid(1, 1))
+ALONE = Release(Grid(1, 1))
 #: Releases that grow with rows of workers of one column each, and columns of one row beside them.
-RELEASES = (ALONE, Layout(Grid(2, 1)), Layout(Grid(4, 1), 2, 2), Layout(Grid(8, 1), 4, 4))
-COLUMNS = (Layout(Grid(1, 2)), Layout(Grid(1, 8)))
+RELEASES = (ALONE, Release(Grid(2, 1)), Release(Grid(4, 1), 2, 2), Release(Grid(8, 1), 4, 4))
+COLUMNS = (Release(Grid(1, 2)), Release(Grid(1, 8)))
 
 
 class Written(NamedTuple):
@@ -105,9 +105,9 @@ class Recording(RecordObserver):
         self.full = {topic: len(records) for topic, records in self.records.items()}
 
 
-def as_written(record: Record, layout: Layout) -> Written:
-    """A record of the run as a release with this layout has it."""
-    grid = layout.grid
+def as_written(record: Record, release: Release) -> Written:
+    """A record of the run as a release with this release has it."""
+    grid = release.grid
     if isinstance(record, Frame):
         return Written(0, encode(replace(record, workers=grid.workers, columns=grid.columns)))
     if isinstance(record, Partial):
@@ -115,7 +115,7 @@ def as_written(record: Record, layout: Layout) -> Written:
     if isinstance(record, Batch):
         return Written(record.stream, encode(record))
     if isinstance(record, Part):
-        row, logical_and = record.frame_id % grid.rows, record.frame_id % layout.logical_ands
+        row, logical_and = record.frame_id % grid.rows, record.frame_id % release.logical_ands
         partition = 1 + row if record.part else mutable_partition(logical_and, grid.workers)
         return Written(partition, encode(record))
     return Written(0, encode(record))
@@ -177,13 +177,13 @@ def _figures(stage: ScaleStage) -> Iterator[Measurement]:
     for name, cpu_us in whatever.items():
         yield Measurement(f"{name}: CPU", cpu_us, "us a tuple", note="whatever the release")
     logical_and = {count: _logical_and(stage, count) for count in sorted({each.logical_ands for each in RELEASES})}
-    for layout in RELEASES:
-        rows = layout.grid.rows
+    for release in RELEASES:
+        rows = release.grid.rows
         named = f"{rows} row{'s' * (rows > 1)} of workers"
         divided = {
-            "PO-Join worker": (_worker(stage, layout), rows),
-            "logical AND": (logical_and[layout.logical_ands], layout.logical_ands),
-            "sink": (_sink(stage, layout), layout.sinks),
+            "PO-Join worker": (_worker(stage, release), rows),
+            "logical AND": (logical_and[release.logical_ands], release.logical_ands),
+            "sink": (_sink(stage, release), release.sinks),
         }
         for name, (cpu_us, count) in divided.items():
             yield Measurement(f"{named}: CPU of a {name}, one of {count}", cpu_us, "us a tuple")
@@ -193,8 +193,8 @@ def _figures(stage: ScaleStage) -> Iterator[Measurement]:
         whole = sum(whatever.values()) + (JOINERS - 1) * whatever["mutable joiner"]
         whole += sum(cpu_us * count for cpu_us, count in divided.values())
         yield Measurement(f"{named}: CPU of all services", whole, "us a tuple", note="without the broker")
-    for layout in COLUMNS:
-        yield Measurement(f"{layout.grid.columns} columns: CPU of each worker", _worker(stage, layout), "us a tuple")
+    for release in COLUMNS:
+        yield Measurement(f"{release.grid.columns} columns: CPU of each worker", _worker(stage, release), "us a tuple")
 
 
 def _joiner(stage: ScaleStage, number: int) -> float:
@@ -205,20 +205,20 @@ def _joiner(stage: ScaleStage, number: int) -> float:
 def _logical_and(stage: ScaleStage, count: int) -> float:
     """CPU of the first of several logical ANDs."""
     name, follow = names_from_one(Role.LOGICAL_AND, count)[0], partial(SameRecords, topic=Topic.MATCHES)
-    return _cpu_us(stage, Layout(ALONE.grid, count), name, follow, Topic.PARTIALS, Topic.FRAMES)
+    return _cpu_us(stage, Release(ALONE.grid, count), name, follow, Topic.PARTIALS, Topic.FRAMES)
 
 
-def _worker(stage: ScaleStage, layout: Layout) -> float:
+def _worker(stage: ScaleStage, release: Release) -> float:
     """CPU of a grid's first worker."""
-    output = SameWorkersRecords if layout.grid.columns == 1 else WorkersRecords
+    output = SameWorkersRecords if release.grid.columns == 1 else WorkersRecords
     follow = partial(output, topic=Topic.MATCHES, number=1)
-    return _cpu_us(stage, layout, "pojoin-0", follow, Topic.BATCHES, Topic.FRAMES)
+    return _cpu_us(stage, release, "pojoin-0", follow, Topic.BATCHES, Topic.FRAMES)
 
 
-def _sink(stage: ScaleStage, layout: Layout) -> float:
+def _sink(stage: ScaleStage, release: Release) -> float:
     """CPU of the first of several sinks."""
-    name, follow = names_from_one(Role.SINK, layout.sinks)[0], partial(AnsweredTuples, topic=Topic.RESULTS)
-    return _cpu_us(stage, layout, name, follow, Topic.MATCHES, Topic.BATCHES, Topic.FRAMES)
+    name, follow = names_from_one(Role.SINK, release.sinks)[0], partial(AnsweredTuples, topic=Topic.RESULTS)
+    return _cpu_us(stage, release, name, follow, Topic.MATCHES, Topic.BATCHES, Topic.FRAMES)
 
 
 # --- a process alone --------------------------------------------------------------------------------------------------
@@ -226,10 +226,10 @@ def _sink(stage: ScaleStage, layout: Layout) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """A process alone on its topics, and the layout of its release."""
+    """A process alone on its topics, and the release of its release."""
 
     stage: ScaleStage
-    layout: Layout
+    release: Release
     query: Query
     topics: Topics
 
@@ -243,7 +243,7 @@ class Alone:
         run = self.stage.run
         full = run.full[topic]
         records = run.records[topic][full:] if is_full else run.records[topic][:full]
-        return [as_written(record, self.layout) for record in records]
+        return [as_written(record, self.release) for record in records]
 
     def give(self, topic: Topic, *, is_full: bool) -> None:
         """Append to a topic what it held before the window was full, or what followed."""
@@ -330,7 +330,7 @@ class OthersResults:
 
     def __init__(self, alone: Alone) -> None:
         failures = Counter("spojoin_scale_store_errors", "Operations that Redis did not answer.", registry=None)
-        self._shares = partitions_of(alone.layout.sinks)
+        self._shares = partitions_of(alone.release.sinks)
         self._shared = SharedState(alone.stage.store, alone.query.name, SystemClock(), failures)
         self._shared.log_id = alone.stage.log.topic_id(alone.topics.name(Topic.FRAMES))
 
@@ -352,7 +352,7 @@ class WorkersRecords(CountedRecords):
         super().read()
         part = decode(self.found[-1]) if self.found else None
         if isinstance(part, Part):
-            self._others.report(part.frame_id + self.alone.layout.grid.rows)
+            self._others.report(part.frame_id + self.alone.release.grid.rows)
 
 
 class SameWorkersRecords(WorkersRecords, SameRecords):
@@ -383,7 +383,7 @@ class AnsweredTuples(WrittenAlone):
         self._answered = np.cumsum([frame.count * self._is_ours(frame) for frame in frames])
 
     def _is_ours(self, frame: Frame) -> bool:
-        return frame.frame_id % self.alone.layout.sinks == 0
+        return frame.frame_id % self.alone.release.sinks == 0
 
     def expected(self, *, is_full: bool) -> int:
         run = self.alone.stage.run
@@ -405,11 +405,11 @@ class AnsweredTuples(WrittenAlone):
 Follow = Callable[[Alone], WrittenAlone]
 
 
-def _cpu_us(stage: ScaleStage, layout: Layout, service: str, follow: Follow, *reads: Topic) -> float:
+def _cpu_us(stage: ScaleStage, release: Release, service: str, follow: Follow, *reads: Topic) -> float:
     """CPU microseconds a tuple behind the full window of a service that is alone; it reads `reads`."""
-    name = f"scale-{service}-{layout}"
-    stage.context.say(f"{service} of {layout.grid.rows} x {layout.grid.columns} workers, alone")
-    with _alone(stage, layout, name) as alone, _started(alone, service) as supervisor:
+    name = f"scale-{service}-{release}"
+    stage.context.say(f"{service} of {release.grid.rows} x {release.grid.columns} workers, alone")
+    with _alone(stage, release, name) as alone, _started(alone, service) as supervisor:
         output, used_s = follow(alone), []
         for is_full in (False, True):
             for topic in reads:
@@ -423,18 +423,18 @@ def _cpu_us(stage: ScaleStage, layout: Layout, service: str, follow: Follow, *re
 
 
 @contextmanager
-def _alone(stage: ScaleStage, layout: Layout, name: str) -> Iterator[Alone]:
+def _alone(stage: ScaleStage, release: Release, name: str) -> Iterator[Alone]:
     """The topics of a query of its own, which is announced; they are deleted at the end."""
     sizes = stage.context.sizes
     query = parse_query(self_join_text(sizes.window, sizes.slide, name=name))
-    counts = {"logical_ands": layout.logical_ands, "sinks": layout.sinks}
-    topics = Topics.for_query(query, layout.grid.workers, {"rows": f"in.{name}"}, **counts)
+    counts = {"logical_ands": release.logical_ands, "sinks": release.sinks}
+    topics = Topics.for_query(query, release.grid.workers, {"rows": f"in.{name}"}, **counts)
     create_topics(stage.log, topics)
     stage.log.create_topics({f"in.{name}": 1})
     GenerationsTopic(stage.log, name).write_record(
-        Announcement(1, fingerprint(query), query.text, "window", sinks=layout.sinks)
+        Announcement(1, fingerprint(query), query.text, "window", sinks=release.sinks)
     )
-    alone = Alone(stage, layout, query, topics)
+    alone = Alone(stage, release, query, topics)
     try:
         yield alone
     finally:
@@ -452,11 +452,11 @@ def _started(alone: Alone, service: str) -> Iterator[Supervisor]:
         query_file,
         servers.bootstrap,
         servers.redis_url,
-        alone.layout.grid.workers,
+        alone.release.grid.workers,
         {
-            "columns": str(alone.layout.grid.columns),
-            "logical_ands": str(alone.layout.logical_ands),
-            "sinks": str(alone.layout.sinks),
+            "columns": str(alone.release.grid.columns),
+            "logical_ands": str(alone.release.logical_ands),
+            "sinks": str(alone.release.sinks),
             "credits_frames": "1000000",
             "input_topics": f'{{"rows": "in.{alone.query.name}"}}',
         },

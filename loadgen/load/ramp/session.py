@@ -77,14 +77,16 @@ def climb(bench: Bench, search: Search, p99_ms_max: float, report: Callable[[Ste
 
 def tap_at_end(log: Log[bytes], query: Query, load: Load) -> ResultsTap:
     """Reads results and refused rows from now on. Raises ConfigurationError if no service ever ran."""
-    results = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
-    if not log.partitions(results.topic):
+    topic = topic_name(query.name, Topic.RESULTS)
+    if not log.partitions(topic):
         raise ConfigurationError(
-            f"Kafka has no topic {results.topic!r}: start the services of {query.name} first, or use --local"
+            f"Kafka has no topic {topic!r}: start the services of {query.name} first, or use --local"
         )
+    sources = [LogPartition(topic, number) for number in range(log.partitions(topic))]
+    (results, end), *others = [(each, log.bounds(each).end) for each in sources]
     letters = [LogPartition(dead_letter_topic(load.topic_of(stream.name)), 0) for stream in load.workload.streams]
     there = [(each, log.bounds(each).end) for each in letters if log.partitions(each.topic)]
-    return ResultsTap(log.reader(), results, log.bounds(results).end, there)
+    return ResultsTap(log.reader(), results, end, there, others)
 
 
 def table(ramp: Ramp, title: str) -> Table:
