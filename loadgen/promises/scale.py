@@ -106,7 +106,7 @@ class Recording(RecordObserver):
 
 
 def as_written(record: Record, release: Release) -> Written:
-    """A record of the run as a release with this release has it."""
+    """A record of the run as a release has it."""
     grid = release.grid
     if isinstance(record, Frame):
         return Written(0, encode(replace(record, workers=grid.workers, columns=grid.columns)))
@@ -226,7 +226,7 @@ def _sink(stage: ScaleStage, release: Release) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """A process alone on its topics, and the release of its release."""
+    """A process alone on its topics, and the release that it belongs to."""
 
     stage: ScaleStage
     release: Release
