@@ -251,6 +251,9 @@ class UpOptions:
     columns: Annotated[
         int | None, typer.Option(min=1, help="Columns of workers, which divide the window; default 1.")
     ] = None
+    columns_by: Annotated[
+        str | None, typer.Option(metavar="batch|key", help="How columns divide the window; default batch.")
+    ] = None
     joiners: Annotated[int | None, typer.Option(min=1, help="Mutable joiners; default one per predicate.")] = None
     logical_ands: Annotated[
         int | None, typer.Option(min=1, help="Logical ANDs, which divide the frames; default 1.")

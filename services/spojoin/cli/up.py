@@ -144,6 +144,7 @@ def _optional_settings(options: UpOptions) -> dict[str, Any]:
     optional = {
         "registry_url": options.registry,
         "columns": options.columns,
+        "columns_by": options.columns_by,
         "logical_ands": options.logical_ands,
         "sinks": options.sinks,
     }

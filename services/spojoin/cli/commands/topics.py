@@ -26,6 +26,9 @@ class TopicsOptions:
         int | None, typer.Option(min=1, help="The largest number of PO-Join workers to plan for.")
     ] = None
     logical_ands: Annotated[int | None, typer.Option(min=1, help="The number of logical ANDs to plan for.")] = None
+    sinks: Annotated[
+        int | None, typer.Option(min=1, help="The number of sinks to plan for, each with a partition of the results.")
+    ] = None
     standbys: Annotated[
         bool, typer.Option("--standbys", help="Also create the topic that only services with a second instance need.")
     ] = False
@@ -84,6 +87,7 @@ def topics(options: TopicsOptions) -> None:
             redis_url=options.redis,
             standbys=options.standbys or None,
             logical_ands=options.logical_ands,
+            sinks=options.sinks,
         )
         query = load_query(options.query)
         check_kafka_takes(options.bootstrap, settings.kafka_properties())
