@@ -31,6 +31,7 @@ from spojoin.model import Query
 from spojoin.ports.interfaces import Store
 from spojoin.ports.kafka import KafkaConfig
 from spojoin.ports.redis_store import RedisStore
+from spojoin.protocol.key_columns import check_key
 from spojoin.protocol.packing import parse_packing
 from spojoin.protocol.topic_config import TopicKind
 from spojoin.protocol.topology import Role
@@ -74,6 +75,7 @@ def serve(options: UpOptions, console: Console) -> None:
     settings = load_settings(
         query_file=options.query, workers=workers, packing=options.packing, **_optional_settings(options)
     )  # raises what services would refuse
+    check_key(query, settings.columns_by)
     _check_named_servers(options, settings)
     with _until_interrupted(console), ExitStack() as stack:
         servers, broker = _servers(stack, options, console)

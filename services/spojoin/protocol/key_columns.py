@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spojoin.arrays import I64, Flags
+from spojoin.errors import ConfigurationError
 from spojoin.model import Op, Predicate, Query
 from spojoin.protocol.grid import Share
 from spojoin.wire.records import SpreadKey
@@ -21,6 +22,10 @@ FEW_KEYS = 16
 #: The share of a column's tuples from which on a key is hot: a smaller key hardly burdens a column, while each hot
 #: key's probes cost every column a search.
 HOT_SHARE_OF_COLUMN = 1 / 4
+
+
+#: The value of the setting `columns_by` with which columns are by key.
+BY_KEY = "key"
 
 
 class KeySlots(NamedTuple):
@@ -75,6 +80,12 @@ def without_key(query: Query) -> str:
     if any(_names_key(query, predicate) for predicate in query.predicates):
         return "its equalities compare different columns of one stream with itself"
     return "its condition has no equality of two columns"
+
+
+def check_key(query: Query, columns_by: str) -> None:
+    """Raise ConfigurationError if columns are to be by key, and the query has none."""
+    if columns_by == BY_KEY and not key_slots(query):
+        raise ConfigurationError(f"setting columns_by is {BY_KEY}, but {without_key(query)}: set it to batch")
 
 
 def column_of(codes: I64, columns: int) -> I64:  # P21.2

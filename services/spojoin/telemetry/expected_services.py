@@ -27,14 +27,14 @@ class ServiceReport(NamedTuple):
     """What a service reported about all services. wall_ms: when, ms since 1970.
 
     inside: how many of the first workers share a process with other roles
-    columns: of the workers' grid; 0: all workers are one row
+    columns: of the workers' grid; 0: all workers are one row; None before the log's first frame
     """
 
     wall_ms: int
     needs: tuple[str, ...]
     workers: int
     inside: int = 0
-    columns: int = 0
+    columns: int | None = None
 
     def fields(self) -> Fields:
         """The fields for the store."""
@@ -43,7 +43,7 @@ class ServiceReport(NamedTuple):
             "needs": " ".join(self.needs),
             "workers": self.workers,
             "inside": self.inside,
-            "columns": self.columns,
+            **({} if self.columns is None else {"columns": self.columns}),
         }
 
 
@@ -68,7 +68,8 @@ def report_of(fields: Mapping[str, str]) -> ServiceReport | None:
     """The report in the store's fields; None if they aren't a report."""
     if not {"wall_ms", "needs", "workers"} <= fields.keys():
         return None
-    needs, inside, columns = tuple(fields["needs"].split()), int(fields.get("inside", 0)), int(fields.get("columns", 0))
+    needs, inside = tuple(fields["needs"].split()), int(fields.get("inside", 0))
+    columns = int(fields["columns"]) if "columns" in fields else None
     return ServiceReport(int(fields["wall_ms"]), needs, int(fields["workers"]), inside, columns)
 
 
@@ -86,7 +87,8 @@ def expected_of(reports: Mapping[str, ServiceReport], wall_ms: int) -> ExpectedS
     seen = {
         service: reports[service].wall_ms if service in reports else None for service in in_order(needed | optional)
     }
-    return ExpectedServices(seen, needed, first.inside, grid_with(first.workers, first.columns))
+    grid = None if first.columns is None else grid_with(first.workers, first.columns)
+    return ExpectedServices(seen, needed, first.inside, grid)
 
 
 def _with_joiners(needs: tuple[str, ...], reports: Mapping[str, ServiceReport]) -> list[str]:

@@ -75,7 +75,8 @@ class Reporter:
         self._query: Query | None = None
         self._held = HeldSince()
         self._needs: tuple[str, ...] = ()
-        self._workers = self._inside = self._columns = 0
+        self._workers = self._inside = 0
+        self._columns: int | None = None
         self._instances, self._knows_workers = 1, False
         self._needed: dict[str, int] = {}
         self._trail = FrameTrail()

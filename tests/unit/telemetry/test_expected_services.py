@@ -52,6 +52,7 @@ def test_the_grid_is_that_of_the_log():
     assert grid(4, 2) == Grid(2, 2)
     assert grid(5, 2) == Grid(2, 2)
     assert grid(3, 0) == Grid(1, 3)
+    assert grid(2, None) is None
 
 
 def test_workers_and_joiners_no_longer_needed_are_not_expected():

@@ -10,7 +10,7 @@ import structlog
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
 from spojoin.ports.interfaces import LogRecord
-from spojoin.protocol.key_columns import key_slots, without_key
+from spojoin.protocol.key_columns import BY_KEY, check_key
 from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.topology import Role
 from spojoin.query.fingerprint import is_same_order
@@ -71,15 +71,13 @@ def _table(query: Query, settings: Settings, rows: Parse) -> Callable[[], TableR
 
 def router_config(query: Query, settings: Settings) -> RouterConfig:
     """The router's part of the settings. Raises ConfigurationError."""
-    columns_by_key = settings.columns_by == "key"
-    if columns_by_key and not key_slots(query):
-        raise ConfigurationError(f"setting columns_by is key, but {without_key(query)}: set it to batch")
+    check_key(query, settings.columns_by)
     return RouterConfig(
         router_id=uuid.uuid4().hex,
         workers=settings.workers,
         workers_max=settings.workers_max,
         columns=settings.columns if query.layout.has_mutable_part else 0,
-        columns_by_key=columns_by_key,
+        columns_by_key=settings.columns_by == BY_KEY,
         frame_tuples=settings.frame_tuples,
         batch_tuples=settings.batch_tuples,
         batch_frames=settings.batch_frames,
