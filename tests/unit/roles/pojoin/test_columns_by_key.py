@@ -13,12 +13,10 @@ from spojoin.protocol.key_columns import key_slots
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
-from spojoin.roles.mutable.machine import MutableMachine
-from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine
 from spojoin.roles.router.config import RouterConfig
-from spojoin.roles.router.machine import RouterMachine
-from spojoin.wire.records import Frame, HotKeys, Rows
+from spojoin.wire.records import HotKeys, Rows
+from tests.support.routed_log import RoutedLog
 
 KEYS, ROWS = 4, 160
 
@@ -31,22 +29,15 @@ def query(condition="l.a = r.a", output="count", slide=1):
     )
 
 
-class Log:
-    """Frames and batches of a router to which plans call random keys hot; nothing is ever trimmed."""
+class Log(RoutedLog):
+    """Frames and batches of a router to which plans call random keys hot."""
 
     def __init__(self, joined, columns, by_key, seed, rows=1):
         rng = np.random.default_rng(seed)
         sizes = {"frame_tuples": 4, "batch_tuples": 4, "handover_frames": 1, "credits_frames": 1 << 20}
         config = RouterConfig("r", rows * columns, columns=columns, columns_by_key=by_key, **sizes)
-        self.query = joined
-        self.records = defaultdict(list)
-        router = RouterMachine(joined, START, config)
-        router.on_inputs([(0, 0)])
-        joiners = [MutableMachine(joined, predicate, START) for predicate in range(len(joined.predicates))]
-        self.behind = [*joiners, PermutationMachine(joined, START)]
-        self.take(router.on_caught_up())
-        self.take(router.on_chosen())
-        self.take(router.on_record(Topic.FRAMES, 0, 0, self.records[Topic.FRAMES][0]))
+        super().__init__(joined, config)
+        self.query, router = joined, self.router
         slot = key_slots(joined)[0].stored
         codes = [rng.integers(0, KEYS if n == slot else 3, ROWS) for n in range(len(joined.streams[0].keys))]
         for version, first in enumerate(range(0, ROWS, 8)):
@@ -58,17 +49,6 @@ class Log:
             self.take(
                 router.on_rows(0, 0, Rows(numbers, nothing, first + 8, some_codes, None, pa.array(numbers), nothing))
             )
-
-    def take(self, actions):
-        for action in actions:
-            self.records[action.topic].append(action.record)
-            if action.topic in (Topic.FRAMES, Topic.RUNS):
-                for machine in self.behind:
-                    self.take(machine.on_record(action.topic, 0, 0, action.record))
-
-    @property
-    def frames(self):
-        return [record for record in self.records[Topic.FRAMES] if isinstance(record, Frame)]
 
     def parts(self, worker, begin_at=START):
         """A worker's parts by frame and part; it begins to answer at a result position, as after a restart."""

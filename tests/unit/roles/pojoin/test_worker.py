@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
 from dataclasses import replace
 from functools import partial
 
@@ -17,14 +16,12 @@ from spojoin.protocol.packed_machine import Fellow, pack_of
 from spojoin.protocol.packing import edge_of
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import parse_query
-from spojoin.roles.mutable.machine import MutableMachine
-from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin import stand_in
 from spojoin.roles.pojoin.worker import PATIENCE_MS, PoJoinWorker
 from spojoin.roles.router.config import RouterConfig
-from spojoin.roles.router.machine import RouterMachine
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Batch, Frame, Rows, WorkerCount
+from tests.support.routed_log import RoutedLog
 from tests.support.runtime_world import FRAMES, Bench
 
 QUERY = parse_query(
@@ -34,19 +31,13 @@ QUERY = parse_query(
 BATCH_TUPLES = 4
 
 
-class Log:
-    """Frames and batches of a router that gets worker counts between rows; nothing is ever trimmed."""
+class Log(RoutedLog):
+    """Frames and batches of a router that gets worker counts between rows."""
 
     def __init__(self, *worker_counts: int, columns: int = 0) -> None:
         sizes = {"frame_tuples": 4, "batch_tuples": BATCH_TUPLES, "handover_frames": 1, "credits_frames": 1 << 20}
         config = RouterConfig("r", worker_counts[0], columns=columns, **sizes)
-        self.records = defaultdict(list)
-        self.router = RouterMachine(QUERY, START, config)
-        self.router.on_inputs([(0, 0)])
-        self.behind = (MutableMachine(QUERY, 0, START), PermutationMachine(QUERY, START))
-        self.take(self.router.on_caught_up())
-        self.take(self.router.on_chosen())
-        self.take(self.router.on_record(Topic.FRAMES, 0, 0, self.records[Topic.FRAMES][0]))
+        super().__init__(QUERY, config)
         for version, workers in enumerate(worker_counts):
             self.take(self.router.on_record(Topic.CONTROL, 0, version, WorkerCount(version, workers)))
             self.rows(16, first=16 * version)
@@ -56,17 +47,6 @@ class Log:
         nothing = np.zeros(count, np.int64)
         rows = Rows(numbers, nothing, first + count, (numbers * 7 % 11,), None, pa.array(numbers), nothing)
         self.take(self.router.on_rows(0, 0, rows))
-
-    def take(self, actions):
-        for action in actions:
-            self.records[action.topic].append(action.record)
-            if action.topic in (Topic.FRAMES, Topic.RUNS):
-                for machine in self.behind:
-                    self.take(machine.on_record(action.topic, 0, 0, action.record))
-
-    @property
-    def frames(self) -> list[Frame]:
-        return [record for record in self.records[Topic.FRAMES] if isinstance(record, Frame)]
 
 
 class Reader:
