@@ -7,7 +7,7 @@ state carries over.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,7 +52,7 @@ from spojoin.roles.router.router_log import RouterLog
 from spojoin.roles.router.stream_book import Reach, StreamBook
 from spojoin.roles.sink.assembly import PartChunks, WaitingChunk
 from spojoin.roles.sink.trimming import Trimming
-from spojoin.wire.records import Frame, Matches, Part, Record, Rows, Run, SourceState
+from spojoin.wire.records import Frame, Matches, Part, Record, Rows, Run, SourceState, SpreadKey
 
 Patches = list[AbstractContextManager[object]]
 Plant = Callable[[], Patches]
@@ -222,8 +222,8 @@ def _nothing_like(matches: Matches) -> Matches:
 def _probing_during_handover() -> Patches:
     hand_over = WorkerBatches.hand_over
 
-    def at_once(self: WorkerBatches, _: int, live_batch: int, lower: int) -> None:
-        hand_over(self, 1 << 40, live_batch, lower)
+    def at_once(self: WorkerBatches, _: int, live_batch: int, lower: int, spread: Sequence[SpreadKey] = ()) -> None:
+        hand_over(self, 1 << 40, live_batch, lower, spread)
 
     return [patch.object(WorkerBatches, "hand_over", at_once)]
 

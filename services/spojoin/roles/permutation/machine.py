@@ -25,17 +25,14 @@ class PermutationMachine(Machine):
     def __init__(self, query: Query, result_position: ResultPosition) -> None:
         self._query = query
         self._runs: dict[BatchKey, dict[int, Run]] = {}
-        # By stream, the batches that were made or are in their topic. Joiners send runs in order, and an empty run if
-        # the log no longer holds a batch, or no window reaches it: then neither it nor an older one is needed. A
-        # later batch doesn't imply that older ones were made, since the topic may have lost some. But if the topic
-        # begins with it after a trim, no window reaches the older ones, though some of their runs may remain.
+        # By stream, the batches that were made or are in their topic. A joiner sends an empty run if the log no longer
+        # holds a batch, or no window reaches it: then neither it nor an older one is needed. A later batch doesn't
+        # imply that older ones were made: the topic may have lost some, and other joiners may not have sent theirs.
         self._made = [BatchNumbers() for _ in query.streams]
         self._durable = [BatchNumbers() for _ in query.streams]
         self._read: deque[tuple[int, BatchKey]] = deque()
         #: by stream, from which batch on windows reach once results are out for a frame: (frame, batch), both rising
         self._live: list[deque[tuple[int, int]]] = [deque() for _ in query.streams]
-        #: the streams with a batch that was read from its topic
-        self._begun: set[int] = set()
         self._pairs = [_slot_pairs(query, stream) for stream in range(len(query.streams))]
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
@@ -45,7 +42,7 @@ class PermutationMachine(Machine):
             if offset != BY_REFERENCE:
                 self._read.append((offset, (record.stream, record.batch_id)))
         if isinstance(record, Batch) or (isinstance(record, Run) and record.is_empty):
-            first = self._first_known(offset, record) if isinstance(record, Batch) else 0
+            first = record.batch_id if isinstance(record, Batch) else 0
             self._durable[record.stream].add(first, record.batch_id + 1)
             self._note_made(record.stream, first, record.batch_id + 1)
         elif isinstance(record, Run) and record.batch_id not in self._made[record.stream]:
@@ -55,13 +52,6 @@ class PermutationMachine(Machine):
         live = self._live[run.stream]
         if run.live_batch > (live[-1][1] if live else 0):
             live.append((run.frame_id, run.live_batch))
-
-    def _first_known(self, offset: int, batch: Batch) -> int:
-        """The first batch that is known to be made when `batch` is read: itself, or 0 if all before it are."""
-        if offset == BY_REFERENCE or batch.stream in self._begun:
-            return batch.batch_id
-        self._begun.add(batch.stream)
-        return 0 if offset > 0 else batch.batch_id
 
     def _take(self, key: BatchKey, run: Run) -> Iterator[Action]:
         runs = self._runs.setdefault(key, {})

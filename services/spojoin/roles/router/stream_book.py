@@ -299,21 +299,20 @@ class StreamBook:
 
 
 def batches_then_tail(restored: list[tuple[int, I64]], tail: Tail, empty: Callable[[int], Tail] = Tail) -> Tail:
-    """The values of batches, each from its first index on, followed by the log's tail; `empty` makes an empty tail.
+    """The values of batches before the log's tail, and then the tail; `empty` makes an empty tail.
 
-    A batch may have been read before the frames that hold its tuples; those frames follow.
+    Batches come in any order, and one may be missing, as long as the tail has its tuples.
     """
     whole = empty(0)
     for first, values in sorted(restored, key=lambda piece: piece[0]):
-        if first >= tail.end:
+        if first >= tail.first:
             break
         if first > whole.end:  # a stray copy of an expired batch lies before the rest
             whole = empty(first)
-        whole.append(values[..., whole.end - first : tail.end - first])
+        whole.append(values[..., whole.end - first : tail.first - first])
     if whole.end < tail.first:
         return tail
-    if whole.end < tail.end:
-        whole.append(tail.view(whole.end, tail.end))
+    whole.append(tail.view(tail.first, tail.end))
     return whole
 
 

@@ -34,3 +34,9 @@ def test_a_batch_that_was_read_before_its_frames_doesnt_hold_their_tuples():
 
 def test_a_stray_batch_of_earlier_tuples_is_left_out():
     assert held(batches_then_tail([(0, np.array([0, 1], np.int64))], tail(5, 5))) == (5, [5])
+
+
+def test_a_batch_that_is_missing_among_later_ones_is_in_the_tail():
+    later = (2, np.array([2, 3], np.int64))
+    assert held(batches_then_tail([later], tail(0, 0, 1, 2, 3, 4))) == (0, [0, 1, 2, 3, 4])
+    assert held(batches_then_tail([later, (0, np.array([0], np.int64))], tail(1, 1, 2, 3))) == (0, [0, 1, 2, 3])
