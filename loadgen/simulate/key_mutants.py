@@ -35,31 +35,12 @@ def _cooled_key_forgotten() -> Patches:
     return [patch.object(SpreadKeys, "of_next_frame", hot_alone)]
 
 
-@_key_mutant("spread-key-forgotten-early", "a key is forgotten while frames under way still reach its tuples")
-def _spread_key_forgotten_early() -> Patches:
-    follow_frame = SpreadKeys.follow_frame
-
-    def at_once(self: SpreadKeys, frame: Frame) -> None:
-        follow_frame(self, frame)
-        self.forget_unreached(frame.frame_id + 1)
-
-    return [patch.object(SpreadKeys, "follow_frame", at_once)]
-
-
 @_key_mutant("spread-key-asked-of-its-column", "a spread key's probe is asked of its hash's column alone")
 def _spread_key_asked_of_its_column() -> Patches:
     def own_keys(codes: I64, share: Share, _spread: Sequence[SpreadKey]) -> Flags:
         return is_asked(codes, share, ())
 
     return [patch.object(selection, "is_asked", own_keys)]
-
-
-@_key_mutant("earlier-tuples-moved", "tuples from before a key became hot are held in turn, too")
-def _earlier_tuples_moved() -> Patches:
-    def moved(codes: I64, order: I64, first: int, share: Share, spread: Sequence[SpreadKey]) -> Flags:
-        return is_held(codes, order, first, share, [replace(key, first=0) for key in spread])
-
-    return [patch.object(selection, "is_held", moved)]
 
 
 @_key_mutant("later-tuples-moved", "tuples from after a key cooled down are held in turn, too")
