@@ -181,7 +181,7 @@ def test_the_page_as_people_see_it(cluster: LocalCluster, tmp_path: Path, unique
         pojoin = group(dom_at(address, tmp_path), "role-pojoin")
         assert 'data-state="gone"' in pojoin
         assert ">gone<" in pojoin
-        assert ">1 of 2 up<" in pojoin
+        assert ">1 of 2 up, 2 × 1<" in pojoin
 
 
 def flowing(address: str) -> dict[str, Any] | None:

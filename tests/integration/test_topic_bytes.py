@@ -53,7 +53,7 @@ def test_the_log_takes_what_explain_says(
     with served(cluster, tmp_path, text(unique, lists=lists), WORKERS, settings, columns=columns) as running:
         feed(cluster.broker.bootstrap, running.topics["readings"], threading.Event(), 0.0, 0, rows)
         running.read_until(rows)
-        frames, matches = running.output._next[0], len(running.output.rows) * lists
+        frames, matches = running.output.frames, len(running.output.rows) * lists
     found = {}
     for topic in Topic:
         said = topic_bytes(running.query, topic, sizes, rows / frames)

@@ -80,6 +80,11 @@ class Output:
         """The named columns of all results so far, by frame."""
         return [row for _, rows in sorted(self._rows.items()) for row in rows]
 
+    @property
+    def frames(self) -> int:
+        """How many frames have results in every partition."""
+        return min(frame for frame, _ in self._next)
+
     def read_on(self, timeout_s: float) -> None:
         for message in self._consumer.consume(100, timeout_s):
             if message.error() is None:

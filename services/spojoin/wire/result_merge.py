@@ -49,7 +49,7 @@ class ResultMerge(Generic[T]):  # P20.6
             return True
         if self._newest > self._generation:
             return self._go_to_first() and self._is_here()
-        if not self._waiting[self._frame % self._sinks]:
+        if not self._sinks or not self._waiting[self._frame % self._sinks]:
             return False
         self._frame = self._next_kept()
         return self._is_here()

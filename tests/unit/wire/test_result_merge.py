@@ -20,6 +20,10 @@ class Merging:
         return list(self._merge.in_order())
 
 
+def test_nothing_follows_before_the_first_message():
+    assert list(ResultMerge[int](2, lambda _: True).in_order()) == []
+
+
 def test_a_partition_that_is_ahead_waits_for_the_others():
     merging = Merging(3)
     assert merging.take(1, 3) == []
