@@ -62,7 +62,7 @@ class PoJoinMachine(WindowMachine):
         self._frames: deque[Frame] = deque()
         self._grid = grid
         self._stand_in = StandIn(worker)
-        #: the last frame of several rows: once results cover the frames kept before it, what only they reach can go
+        #: the last frame behind kept ones: once results cover these, what only they reach can go
         self._last: Frame | None = None
         self._compared = self._stood_in = self._probes = self._hot_probes = 0
         self._work = Work(timer, runner)
@@ -100,18 +100,22 @@ class PoJoinMachine(WindowMachine):
             if grid != self._grid and frame.frame_id >= self._result_position.frame_id:
                 yield from self._change_grid(grid)
             if not self._is_due(frame, grid):
-                self._pass_over(self._frames.popleft())
+                self._note_last(self._frames.popleft(), grid)
+                self._pass_over(frame)
                 continue
             if not all(self._has_all(batches, frame.slices[stream]) for stream, batches in self._batches.items()):
                 return
-            self._frames.popleft()
+            self._note_last(self._frames.popleft(), grid)
             if grid.rows > 1:
                 self._stand_in.keep_frame(frame)
-                self._last = frame
                 if not self._stand_in.covers(frame):
                     self._pass_over(frame)
                     continue
             yield from self._evaluate_frame(frame)
+
+    def _note_last(self, frame: Frame, grid: Grid) -> None:
+        if grid.rows > 1 or self._stand_in.oldest is not None:
+            self._last = frame
 
     def _pass_over(self, frame: Frame) -> None:
         for stream, batches in self._batches.items():

@@ -99,18 +99,6 @@ def test_batches_are_made_of_the_runs_that_all_have(frames):
     assert all(isinstance(batch, Batch) for batch in found)
 
 
-def test_runs_of_batches_before_the_first_of_a_trimmed_topic_are_not_kept(frames):
-    """Some runs of batch 1 are left, others are trimmed, and no window reaches it; batch 2 is the topic's first."""
-    found = give(PermutationMachine(QUERY, START), runs(Joiner(QUERY, (0, 1), START), frames))
-    left = [run for run in runs(Joiner(QUERY, (1,), START), frames) if run.batch_id in (1, 2)]
-    for offset, end in ((2, len(left)), (0, None)):
-        machine = PermutationMachine(QUERY, START)
-        assert list(machine.on_record(Topic.BATCHES, 0, offset, found[2])) == []
-        assert give(machine, left) == []
-        trimmed = machine.on_result_position(START)
-        assert trimmed == ([] if end is None else [Trim(Topic.RUNS, 0, end)]), "a topic made anew has lost batch 1"
-
-
 def test_runs_of_batches_that_results_have_passed_are_not_kept(frames):
     """Some runs of batch 0 are lost, and the topic of batches is empty."""
     machine = PermutationMachine(QUERY, START)
