@@ -37,8 +37,8 @@ def _cooled_key_forgotten() -> Patches:
 
 @_key_mutant("spread-key-asked-of-its-column", "a spread key's probe is asked of its hash's column alone")
 def _spread_key_asked_of_its_column() -> Patches:
-    def own_keys(codes: I64, share: Share, _spread: Sequence[SpreadKey]) -> Flags:
-        return is_asked(codes, share, ())
+    def own_keys(codes: I64, share: Share, spread: Flags) -> Flags:
+        return is_asked(codes, share, spread & False)
 
     return [patch.object(selection, "is_asked", own_keys)]
 

@@ -52,7 +52,7 @@ from spojoin.roles.router.router_log import RouterLog
 from spojoin.roles.router.stream_book import Reach, StreamBook
 from spojoin.roles.sink.assembly import PartChunks, WaitingChunk
 from spojoin.roles.sink.trimming import Trimming
-from spojoin.wire.records import Frame, Matches, Part, Record, Rows, Run, SourceState, SpreadKey
+from spojoin.wire.records import Batch, Frame, Matches, Part, Record, Rows, Run, SourceState, SpreadKey
 
 Patches = list[AbstractContextManager[object]]
 Plant = Callable[[], Patches]
@@ -289,8 +289,8 @@ def _partials_in_order() -> Patches:
 def _runs_forgotten() -> Patches:
     is_made = standby._is_made
 
-    def made(record: Record, stream: int, batch_id: int, *, has_run: bool) -> bool:
-        return is_made(record, stream, batch_id, has_run=has_run or isinstance(record, Run))
+    def made(record: Record, read: Batch, *, has_run: bool) -> bool:
+        return is_made(record, read, has_run=has_run or isinstance(record, Run))
 
     return [patch.object(standby, "_is_made", made)]
 

@@ -20,7 +20,7 @@ from loadgen.simulate.world import World
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.access import SHARING
 from spojoin.protocol.grid import Grid
-from spojoin.protocol.key_columns import is_asked
+from spojoin.protocol.key_columns import column_of
 from spojoin.protocol.machine import BY_REFERENCE, ResultPosition
 from spojoin.protocol.packed_machine import Pack, PackMember, _Held
 from spojoin.protocol.packing import roles_of
@@ -382,7 +382,8 @@ def _held(events: Events, _: Batch, selection: KeySelection, batch: Batch, sprea
 @_after(KeySelection, "asked")
 def _asked(events: Events, found: AskedProbes, selection: KeySelection, probes: Probes, *_: object) -> None:
     assert found.asked is not None
-    own = int(is_asked(probes.codes[selection._slots.probes], selection._share, ()).sum())
+    codes = probes.codes[selection._slots.probes]
+    own = int((column_of(codes, selection._share.columns) == selection._share.column).sum())
     events["P21 columns by key", "probe asked of another key's column"] += int(found.asked.sum()) - own
 
 

@@ -60,6 +60,9 @@ _MEANING = {
 QUESTIONS = 3
 TEND_S = 1.0
 
+#: The settings that divide the work among services, also those from the environment: they decide what is started.
+_DIVIDING = ("columns", "columns_by", "logical_ands", "sinks")
+
 #: A service that ends by itself this often won't recover.
 RESTARTS_MAX = 5
 
@@ -126,9 +129,8 @@ def _serve_plan(query: Query, workers: int, options: UpOptions, settings: Settin
         options.packing,
         options.standbys,
         {
-            **{name: str(value) for name, value in _optional_settings(options).items()},
-            "logical_ands": str(settings.logical_ands),
-            "sinks": str(settings.sinks),
+            **_optional_settings(options),
+            **{name: str(getattr(settings, name)) for name in _DIVIDING},
             "replace": str(options.replace),
             "adopt": options.adopt,
             "backfill": options.backfill.value,
@@ -143,13 +145,7 @@ def _serve_plan(query: Query, workers: int, options: UpOptions, settings: Settin
 
 def _optional_settings(options: UpOptions) -> dict[str, Any]:
     """The settings of messages and of the grid; all but the form of results may also be in the environment."""
-    optional = {
-        "registry_url": options.registry,
-        "columns": options.columns,
-        "columns_by": options.columns_by,
-        "logical_ands": options.logical_ands,
-        "sinks": options.sinks,
-    }
+    optional = {"registry_url": options.registry, **{name: getattr(options, name) for name in _DIVIDING}}
     return {"results_format": options.results} | {name: value for name, value in optional.items() if value is not None}
 
 

@@ -12,6 +12,7 @@ from spojoin.local.net import LOOPBACK, free_port
 from spojoin.local.supervise import Service
 from spojoin.model import Query
 from spojoin.page.settings import PAGE_PREFIX
+from spojoin.protocol.key_columns import BY_KEY
 from spojoin.protocol.packing import APART, TOGETHER, Packing, group_name, parse_packing, roles_of
 from spojoin.protocol.services import (
     FIRST_INSTANCE,
@@ -72,7 +73,7 @@ class Deployment:
     @property
     def logical_ands(self) -> int:
         """How many logical ANDs are started, if these have processes of their own."""
-        return int(self.extra.get("logical_ands", "1"))
+        return int(self.extra.get("logical_ands", 1))
 
 
 def services_of(deployment: Deployment) -> list[Service]:
@@ -135,7 +136,7 @@ def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role,
         Role.SINK: names_from_one(Role.SINK, deployment.sinks),
         Role.CONTROLLER: (),
     }
-    uses_plans = not deployment.query.layout.has_mutable_part or deployment.extra.get("columns_by") == "key"
+    uses_plans = not deployment.query.layout.has_mutable_part or deployment.extra.get("columns_by") == BY_KEY
     if packing == parse_packing(TOGETHER) and not uses_plans:
         found[Role.PREDICTOR] = ()  # a single process should be cheap
     if not deployment.replaces:

@@ -111,10 +111,10 @@ def is_held(codes: I64, order: I64, first: int, share: Share, spread: Sequence[S
     return held
 
 
-def is_asked(codes: I64, share: Share, spread: Sequence[SpreadKey]) -> Flags:  # P21.4
-    """Which probes a column is asked of, (m,): those of its keys, and those of all spread keys of the stream."""
+def is_asked(codes: I64, share: Share, spread: Flags) -> Flags:  # P21.4
+    """Which probes a column is asked of, (m,): those of its keys, and those of spread keys (`is_spread`)."""
     asked: Flags = column_of(codes, share.columns) == share.column
-    return asked | is_spread(codes, spread)
+    return asked | spread
 
 
 def is_spread(codes: I64, spread: Sequence[SpreadKey]) -> Flags:

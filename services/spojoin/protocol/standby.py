@@ -153,9 +153,7 @@ class Standby(Machine):
         key = batch.stream, batch.batch_id
         kept = [emit.record for emit in self._unsaid]
         has_run = any(isinstance(each, Run) and (each.stream, each.batch_id) == key for each in kept)
-        self._unsaid = deque(
-            emit for emit in self._unsaid if not _is_made(emit.record, batch.stream, batch.batch_id, has_run=has_run)
-        )
+        self._unsaid = deque(emit for emit in self._unsaid if not _is_made(emit.record, batch, has_run=has_run))
 
     # -- the seat
 
@@ -244,11 +242,11 @@ def standby_of(machine: Machine, seat: Seat | None, partition: int = 0) -> Stand
     return Standby(machine, seat, partition)
 
 
-def _is_made(record: Record, stream: int, batch_id: int, *, has_run: bool) -> bool:
-    """Whether a record is a batch that was read from its topic, or, if `has_run`, a run for it or an earlier one."""
+def _is_made(record: Record, read: Batch, *, has_run: bool) -> bool:
+    """Whether a record is the batch that was read from its topic, or, if `has_run`, a run for it or an earlier one."""
     if isinstance(record, Run):
-        return has_run and record.stream == stream and record.batch_id <= batch_id
-    return isinstance(record, Batch) and (record.stream, record.batch_id) == (stream, batch_id)
+        return has_run and record.stream == read.stream and record.batch_id <= read.batch_id
+    return isinstance(record, Batch) and (record.stream, record.batch_id) == (read.stream, read.batch_id)
 
 
 def _is_out(record: Record, result_position: ResultPosition) -> bool:

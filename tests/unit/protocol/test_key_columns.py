@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spojoin.protocol.grid import Share
-from spojoin.protocol.key_columns import KeySlots, column_of, is_asked, is_held, key_slots, without_key
+from spojoin.protocol.key_columns import KeySlots, column_of, is_asked, is_held, is_spread, key_slots, without_key
 from spojoin.query.load import parse_query
 from spojoin.wire.records import STILL_HOT, SpreadKey
 
@@ -90,7 +90,7 @@ def test_each_tuple_is_in_one_column_and_is_found_there(seed):
     held = np.array([is_held(codes[order], order, first, share, spread) for share in shares])
     assert held.sum(axis=0).tolist() == [1] * n
     for share, tuples in zip(shares, held, strict=True):
-        assert is_asked(codes, share, spread)[tuples].all()
+        assert is_asked(codes, share, is_spread(codes, spread))[tuples].all()
         for offset in np.flatnonzero(tuples):
             in_turn = any(k.code == codes[offset] and k.first <= first + offset < k.end for k in spread)
             home = (first + offset) % columns if in_turn else int(column_of(codes[offset : offset + 1], columns)[0])
@@ -99,5 +99,5 @@ def test_each_tuple_is_in_one_column_and_is_found_there(seed):
 
 def test_cold_keys_are_asked_of_one_column():
     codes = np.arange(-100, 100)
-    asked = sum(is_asked(codes, Share(column, 4, by_key=True), ()).astype(int) for column in range(4))
+    asked = sum(is_asked(codes, Share(column, 4, by_key=True), is_spread(codes, ())).astype(int) for column in range(4))
     assert asked.tolist() == [1] * len(codes)

@@ -81,7 +81,8 @@ class KeySelection(Selection):
 
     def asked(self, probes: Probes, spread: Sequence[SpreadKey]) -> AskedProbes:  # P21.4
         codes = probes.codes[self._slots.probes]
-        flags = is_asked(codes, self._share, self._own(spread))
+        hot = is_spread(codes, self._own(spread))
+        flags = is_asked(codes, self._share, hot)
         lower = probes.lower if len(probes.lower) == 1 else probes.lower[flags]
         searched = replace(
             probes,
@@ -89,7 +90,7 @@ class KeySelection(Selection):
             codes=tuple(codes[flags] for codes in probes.codes),
             lower=self._numbers_from(lower),
         )
-        return AskedProbes(probes, searched, flags, int(is_spread(codes[flags], self._own(spread)).sum()))
+        return AskedProbes(probes, searched, flags, int(hot.sum()))
 
     def number_from(self, index: int) -> int:
         return int(self._numbers_from(np.array([index]))[0])
