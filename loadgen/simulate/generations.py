@@ -31,7 +31,8 @@ from loadgen.simulate.scenario import (
     fits,
     for_router,
     parse,
-    with_packings,
+    with_grids,
+    with_loss,
     with_reader,
 )
 from loadgen.simulate.sink_mutants import CHANGED_SINKS_MUTANTS
@@ -84,9 +85,9 @@ def draw_replacement(seed: int, elaborate: Elaborate | None = None) -> Replaceme
     requested_at = tuple(sorted(asked.choice(odds.REPLACED_AT_STEPS) for _ in later))
     packed = [
         replace(each, sinks=1 if each.sinks == 1 else draw_sinks(f"{seed} generation {number}", ()))
-        for number, each in enumerate(map(with_packings, scenarios))
+        for number, each in enumerate(map(with_grids, scenarios))
     ]
-    return Replacement(_with_workers_of_all(packed), backfills, requested_at)
+    return Replacement(tuple(map(with_loss, _with_workers_of_all(packed))), backfills, requested_at)
 
 
 def _with_workers_of_all(scenarios: Sequence[Scenario]) -> tuple[Scenario, ...]:

@@ -124,7 +124,12 @@ def draw(seed: int) -> Scenario:
 
 def with_packings(scenario: Scenario) -> Scenario:
     """The scenario with packings, a broker, grids of workers and a loss, which separate generators of its seed draw."""
-    return _with_loss(_some_by_key(_with_surroundings(scenario)))
+    return with_loss(with_grids(scenario))
+
+
+def with_grids(scenario: Scenario) -> Scenario:
+    """The scenario with packings, a broker and grids of workers."""
+    return _some_by_key(_with_surroundings(scenario))
 
 
 def _with_surroundings(scenario: Scenario) -> Scenario:
@@ -145,8 +150,11 @@ def _with_surroundings(scenario: Scenario) -> Scenario:
     )
 
 
-def _with_loss(scenario: Scenario) -> Scenario:
-    """Some scenarios with workers that all stay, in two or more rows, except one that dies for good."""
+def with_loss(scenario: Scenario) -> Scenario:
+    """Some scenarios with workers that all stay, in two or more rows, except one that dies for good.
+
+    Scenarios of one seed with the same most workers lose the same one.
+    """
     rng = Random(f"loss {scenario.seed}")
     if rng.random() >= odds.LOSS or scenario.config.workers_max < 2:
         return scenario

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -57,10 +58,10 @@ def office(log: MemoryLog[bytes], query: Query, role: Role = Role.ROUTER, **give
 
 def said_by(asked: GenerationChooser) -> list[str]:
     """All that an office said of its query; the last is what it says now."""
-    return SAID.setdefault(id(asked), [])
+    return SAID.setdefault(asked, [])
 
 
-SAID: dict[int, list[str]] = {}
+SAID = WeakKeyDictionary[GenerationChooser, list[str]]()
 
 
 def write(log: MemoryLog[bytes], record: Announcement | Takeover) -> None:
