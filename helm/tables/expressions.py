@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from spojoin.protocol.packing import PACKABLE, TOGETHER
+from spojoin.protocol.packing import TOGETHER
+from spojoin.protocol.topology import PACKABLE
 
 #: Labels that restrict every expression of a dashboard. Outside Kubernetes the first two are missing, and match "".
 SCOPE = {"namespace": '=~"$namespace"', "release": '=~"$release"', "query": '="$query"'}

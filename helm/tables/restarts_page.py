@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spojoin.protocol.packing import PACKABLE
-from spojoin.protocol.topology import LONE_ROLES, Role
+from spojoin.protocol.topology import LONE_ROLES, PACKABLE, Role
 from spojoin.runtime.setting_readers import PAGE, READERS, SHARED
 
 #: The chart's value for each setting; other settings are values under `settings`.

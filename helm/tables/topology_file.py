@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from spojoin.protocol.access import Person, Principal, ResourceKind, Right, rights
-from spojoin.protocol.packing import PACKABLE
 from spojoin.protocol.topic_config import DEFAULTS, TopicKind, kind_of
 from spojoin.protocol.topology import (
+    PACKABLE,
     PRESENCE_PARTITIONS,
     ROLES,
     RoleEntry,

@@ -70,7 +70,8 @@ class InputsFeed:
             return []
         cursors = self._cursors_of(name, router)
         for source, (offset, _) in cursors.items():
-            router.on_input_end(*source, ended=offset == self.available[source])
+            taken = router.taken_to(*source)
+            router.on_input_end(*source, ended=(offset if taken is None else taken) == self.available[source])
         return [s for s, (offset, _) in cursors.items() if offset < self.available[s] and router.wants_rows(*s)]
 
     def take(self, name: str, source: Source, messages_max: int) -> tuple[tuple[ScenarioMessage, ...], int]:
@@ -84,7 +85,8 @@ class InputsFeed:
     def _cursors_of(self, name: str, router: InputMachine) -> dict[Source, Cursor]:
         if name not in self._cursors:
             at = router.sources()
-            self._cursors[name] = {s: (at[s].offset, at[s].row) if s in at else (0, 0) for s in self._inputs}
+            read = [source for source in self._inputs if router.reads_input(*source)]
+            self._cursors[name] = {s: (at[s].offset, at[s].row) if s in at else (0, 0) for s in read}
         return self._cursors[name]
 
 

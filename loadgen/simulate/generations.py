@@ -347,7 +347,7 @@ class GenerationsWorld(World):
     def _is_wanted(self, post: Post) -> bool:
         served = self._replacement.scenarios[self._current - 1]
         joiners = len(served.query.predicates) * served.mutable_rows
-        counts = {Role.MUTABLE: joiners, Role.SINK: served.sinks}
+        counts = {Role.INTAKE: served.intakes, Role.MUTABLE: joiners, Role.SINK: served.sinks}
         is_there = bool(post.group) or post.number < counts.get(post.role, post.number + 1)
         return super()._is_wanted(post) and is_there
 

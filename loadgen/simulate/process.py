@@ -14,7 +14,6 @@ from spojoin.protocol.machine import START, Action, Emit, InputMachine, Machine,
 from spojoin.protocol.packed_machine import Pack
 from spojoin.protocol.packing import (
     APART,
-    PACKABLE,
     TOGETHER,
     Group,
     Packing,
@@ -27,7 +26,7 @@ from spojoin.protocol.packing import (
 from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 from spojoin.protocol.services import Rotation
 from spojoin.protocol.standby import Standby
-from spojoin.protocol.topology import Role, Topic, presence_partition
+from spojoin.protocol.topology import PACKABLE, Role, Topic, presence_partition
 from spojoin.roles.logical_and.machine import LogicalAndMachine
 from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.permutation.machine import PermutationMachine
@@ -289,7 +288,7 @@ def _draw(rng: Random) -> DrawnPacking:
 def posts_of(drawn: DrawnPacking, counts: Mapping[Role, int]) -> list[Post]:
     """The processes of a packing; `counts` has how many of a role run apart, of PO-Join those inside included."""
     posts = [Post(group[0], drawn.inside, group) for group in drawn.packing.shared]
-    alone = (Role.ROUTER, Role.PERMUTATION, Role.LOGICAL_AND, Role.SINK, Role.MUTABLE)
+    alone = (Role.INTAKE, Role.ROUTER, Role.PERMUTATION, Role.LOGICAL_AND, Role.SINK, Role.MUTABLE)
     posts += [
         Post(role, number)
         for role in alone

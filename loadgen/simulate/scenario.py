@@ -22,6 +22,7 @@ from spojoin.model import Computed, Domain, KeyColumn, Order, Query
 from spojoin.protocol.key_columns import key_slots
 from spojoin.protocol.topology import Role
 from spojoin.roles.router.config import RouterConfig
+from spojoin.wire.blocks import Originals
 from spojoin.wire.records import DeadLetter, Rows
 
 REFUSED = "null or NaN"
@@ -71,6 +72,7 @@ class Scenario:
     columns_by_key: whether they are by key, by the routers in turn
     mutable_rows: how many joiners each predicate has; logical_ands: how many there are; where they have own processes
     sinks: each has its own partition of the results
+    intakes: how many read the inputs for the router; 0: it reads them itself
     instances: of each process, if there are several; patience_ms: how long the speaker may be silent
     loss: the worker that dies for good, if one does
     bridges_lulls: whether the storm continues after a lull in which processes are down or stalled. In some older kept
@@ -96,6 +98,7 @@ class Scenario:
     mutable_rows: int = 1
     logical_ands: int = 1
     sinks: int = 1
+    intakes: int = 0
     loss: Loss | None = None
 
     @property
@@ -146,6 +149,7 @@ def _with_surroundings(scenario: Scenario) -> Scenario:
         columns=_draw_columns(scenario.seed),
         mutable_rows=rng.choice(odds.MUTABLE_ROWS),
         logical_ands=rng.choice(odds.LOGICAL_ANDS),
+        intakes=Random(f"intakes {scenario.seed}").choice(odds.INTAKES),
         sinks=draw_sinks(scenario.seed, (packing, *(later for _, later in repacks))),
     )
 
@@ -295,6 +299,9 @@ SHRUNK = {
     "spojoin.protocol.frame_evaluation.CHUNK_PARTNERS": (1, 4, 1 << 20),
     "spojoin.roles.logical_and.machine.WAITING_MAX": (1, 2, 64),
     "spojoin.roles.pojoin.machine.WAITING_MAX": (1, 2, 64),
+    "spojoin.roles.intake.machine.AHEAD_ROWS_MAX": (1, 8, 1 << 18),
+    "spojoin.roles.router.block_rows.POSITIONS_MS": (0, 50, 1_000),
+    "spojoin.wire.blocks.BLOCK_ROWS_MAX": (1, 2, 1 << 16),
     "spojoin.roles.pojoin.worker.PATIENCE_MS": (0, 50, 2_000),
     "spojoin.roles.router.value_numbers.SWEEP_MIN": (1, 3, 1 << 16),
     "spojoin.index.evaluation.SCAN_MAX": (1, 3, 512),
@@ -384,6 +391,13 @@ class _Writer:
 
 
 # --- rows as a parser hands them to the router ------------------------------------------------------------------------
+
+
+def originals_of(scenario: Scenario) -> Originals:
+    """Returns rows of messages as they came."""
+    return lambda stream, partition, first, end: (
+        parse(scenario, (stream, partition), scenario.inputs[stream, partition][first:end], 0).as_it_came
+    )
 
 
 def parse(scenario: Scenario, source: Source, messages: tuple[ScenarioMessage, ...], first_row: int) -> Rows:

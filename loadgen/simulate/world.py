@@ -20,7 +20,7 @@ from loadgen.simulate.broker import AppendsUnderWay, OutOfReach, SimulatedLog, T
 from loadgen.simulate.feed import InputsFeed, Source
 from loadgen.simulate.followers import FramesFollower, OrderedReader, ResultsFollower, RunOutcome
 from loadgen.simulate.process import MachineMakers, Post, Process, members_of, posts_of
-from loadgen.simulate.scenario import Scenario, for_router, parse
+from loadgen.simulate.scenario import Scenario, for_router, originals_of, parse
 from spojoin.errors import Fenced
 from spojoin.protocol.key_columns import key_slots
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
@@ -30,6 +30,8 @@ from spojoin.protocol.result_partitions import ResultPartition, out_everywhere
 from spojoin.protocol.services import Rotation, share_of_joiner
 from spojoin.protocol.standby import ECHOES, Seat, standby_of
 from spojoin.protocol.topology import Role, Topic, mutable_partition, partitions, presence_partition
+from spojoin.roles.intake.machine import IntakeMachine
+from spojoin.roles.router.block_rows import BlockRows
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Batch, DeadLetter, HotKeys, Presence, Record, Result, Run, WorkerCount
 
@@ -177,6 +179,7 @@ class World:
             "workers_max": self.scenario.config.workers_max,
             "logical_ands": self.scenario.logical_ands,
             "sinks": self.scenario.sinks,
+            "intakes": self.scenario.intakes,
         }
         for topic in Topic:
             self.log.create(topic, partitions(topic, **sizes))
@@ -189,6 +192,7 @@ class World:
 
     def _posts(self) -> list[Post]:
         counts = {
+            Role.INTAKE: self.scenario.intakes,
             Role.MUTABLE: self._joiners,
             Role.LOGICAL_AND: self.scenario.logical_ands,
             Role.POJOIN: self._replicas,
@@ -261,8 +265,12 @@ class World:
         query, wiring, result_position = self.scenario.query, self.wiring, self._restart_position()
         if post.role is Role.ROUTER:
             router = self._router(name, result_position)
+            if self.scenario.intakes:
+                router = BlockRows(router, originals_of(self.scenario))
             router.on_inputs(list(self.scenario.inputs))
             return router
+        if post.role is Role.INTAKE:
+            return IntakeMachine(Rotation(post.number, self.scenario.intakes))
         if post.role is Role.MUTABLE:
             (predicate, *_), turn = share_of_joiner(post.number, joiners, len(query.predicates))
             return wiring.mutable(query, predicate, result_position, turn)
@@ -692,7 +700,7 @@ class World:
     # -- the users' inputs
 
     def _feedable(self, process: Process) -> list[Source]:
-        if Role.ROUTER not in process.post.roles:
+        if {Role.INTAKE, Role.ROUTER}.isdisjoint(process.post.roles):
             return []
         router: InputMachine = process.machine  # type: ignore[assignment]
         return self._feed.readable(process.name, router)

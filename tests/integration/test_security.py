@@ -35,8 +35,8 @@ from spojoin.ports.kafka_reader import KafkaReader
 from spojoin.ports.redis_store import RedisStore
 from spojoin.ports.shared_state import key
 from spojoin.protocol.access import Person, Principal, consumer_group, names, seen_by, transactional_id
-from spojoin.protocol.packing import PACKABLE, with_standbys
-from spojoin.protocol.topology import SHARED, TOPOLOGY, Edge, Role, Topic, topic_name
+from spojoin.protocol.packing import with_standbys
+from spojoin.protocol.topology import MACHINE_ROLES, SHARED, TOPOLOGY, Edge, Role, Topic, topic_name
 from spojoin.query.load import load_query
 from spojoin.roles.controller.control_topic import ControlTopic
 from spojoin.runtime.service import create_topics
@@ -304,7 +304,7 @@ def test_a_role_reads_writes_and_trims_only_its_row_of_the_table(closed: Secured
     log = closed.log(TOUCHED, edge.role)
     for topic in Topic:
         (name,) = names(topic, TOUCHED, [INPUT])
-        has_beats = topic is Topic.PRESENCE and edge.role in PACKABLE
+        has_beats = topic is Topic.PRESENCE and edge.role in MACHINE_ROLES
         assert may_read(log, name) == (topic in with_standbys(edge).reads or has_beats), name
         assert may_write(log, name) == (topic in edge.writes or has_beats), name
         is_removed = edge.role is Role.ROUTER and topic not in SHARED  # deleting records needs the same right

@@ -254,6 +254,10 @@ class UpOptions:
     columns_by: Annotated[
         str | None, typer.Option(metavar="batch|key", help="How columns divide the window; default batch.")
     ] = None
+    intakes: Annotated[
+        int | None,
+        typer.Option(min=0, help="Processes that read the inputs for the router, each some of their partitions."),
+    ] = None
     joiners: Annotated[int | None, typer.Option(min=1, help="Mutable joiners; default one per predicate.")] = None
     logical_ands: Annotated[
         int | None, typer.Option(min=1, help="Logical ANDs, which divide the frames; default 1.")

@@ -80,9 +80,14 @@ def make_topics(query: Query, settings: Settings, partitions: int | None) -> dic
     try:
         configs = settings.topic_configs
         generation = current_generation(log, query.name, configs.for_kind(TopicKind.INTERNAL))
-        logical_ands, sinks = settings.logical_ands, settings.sinks
         topics = Topics.for_query(
-            query, settings.workers_max, settings.input_topics, generation, logical_ands=logical_ands, sinks=sinks
+            query,
+            settings.workers_max,
+            settings.input_topics,
+            generation,
+            logical_ands=settings.logical_ands,
+            sinks=settings.sinks,
+            intakes=settings.intakes,
         )
         needed = topics_needed(settings)
         create_topics(log, topics, configs, needed)

@@ -61,7 +61,7 @@ QUESTIONS = 3
 TEND_S = 1.0
 
 #: The settings that divide the work among services, also those from the environment: they decide what is started.
-_DIVIDING = ("columns", "columns_by", "logical_ands", "sinks")
+_DIVIDING = ("intakes", "columns", "columns_by", "logical_ands", "sinks")
 
 #: A service that ends by itself this often won't recover.
 RESTARTS_MAX = 5

@@ -32,7 +32,13 @@ _COMMAND_OF_SEVERAL = "spojoin.runtime"
 #: The instances of a service with a standby.
 INSTANCES = (FIRST_INSTANCE, "b")
 #: The setting with a service's number, by its role.
-_NUMBERED = {Role.MUTABLE: "joiner", Role.POJOIN: "worker", Role.LOGICAL_AND: "logical_and", Role.SINK: "sink"}
+_NUMBERED = {
+    Role.INTAKE: "intake",
+    Role.MUTABLE: "joiner",
+    Role.POJOIN: "worker",
+    Role.LOGICAL_AND: "logical_and",
+    Role.SINK: "sink",
+}
 #: How many workers run in a process that PO-Join shares; further ones run in separate processes.
 WORKERS_INSIDE = 1
 
@@ -64,6 +70,11 @@ class Deployment:
     def sinks(self) -> int:
         """How many sinks are started, each with its own partition of the results."""
         return int(self.extra.get("sinks", 1))
+
+    @property
+    def intakes(self) -> int:
+        """How many intakes are started; 0 if the router reads the inputs itself."""
+        return int(self.extra.get("intakes", 0))
 
     @property
     def joiner_count(self) -> int:
@@ -130,6 +141,7 @@ def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role,
     """The roles with separate processes, and the workers beside those that share one: numbers and names of each."""
     found: dict[Role, Sequence[str]] = {
         **{role: (role.value,) for role in Role},
+        Role.INTAKE: names(Role.INTAKE, deployment.intakes),
         Role.MUTABLE: names(Role.MUTABLE, deployment.joiner_count),
         Role.POJOIN: names(Role.POJOIN, deployment.workers),
         Role.LOGICAL_AND: names_from_one(Role.LOGICAL_AND, deployment.logical_ands),

@@ -38,7 +38,8 @@ class Subject:
     def served(cls, query: Query, settings: Settings) -> Subject:
         """The query as services with these settings serve it."""
         found = cls.of(query, settings.workers, settings.input_topics, settings.joiners)
-        topics = replace(found.topics, sinks=settings.sinks, logical_ands=settings.logical_ands)
+        intakes, logical_ands, sinks = settings.intakes, settings.logical_ands, settings.sinks
+        topics = replace(found.topics, intakes=intakes, logical_ands=logical_ands, sinks=sinks)
         return replace(found, topics=topics, packing=settings.packing, inside=settings.workers_packed())
 
     def expected(self, role: Role, workers: int | None = None) -> tuple[str, ...]:
@@ -49,7 +50,8 @@ class Subject:
         beside = names(role, workers or self.workers)[self.inside :] if role is Role.POJOIN else ()
         if role in NEEDED:
             topics = self.topics
-            needed = without_workers(self.query, self.joiners, self.packing, topics.logical_ands, topics.sinks)
+            counts = topics.logical_ands, topics.sinks, topics.intakes
+            needed = without_workers(self.query, self.joiners, self.packing, *counts)
             return (*(name for name in needed if role in roles_of(role_of(name))), *beside)
         return (role.value,) if role in {reader for topic in Topic for reader in readers(topic)} else ()
 

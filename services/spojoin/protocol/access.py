@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from spojoin.model import GENERATION_PART
-from spojoin.protocol.packing import PACKABLE, with_standbys
+from spojoin.protocol.packing import with_standbys
 from spojoin.protocol.topology import (
     KEPT,
+    MACHINE_ROLES,
     ROLES,
     SHARED,
     Edge,
@@ -157,7 +158,7 @@ def _making(role: Role, query: str) -> Iterator[Right]:
 
 def _presence(role: Role) -> tuple[Topic, ...]:
     """The topic in which the instances of a service report which of them speaks."""
-    return (Topic.PRESENCE,) if role in PACKABLE else ()
+    return (Topic.PRESENCE,) if role in MACHINE_ROLES else ()
 
 
 def _edge(role: Role) -> Edge:

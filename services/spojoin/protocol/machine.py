@@ -181,6 +181,22 @@ class InputMachine(Machine, ABC):
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
         """The input holds no more rows for now, or does after all."""
 
+    def on_position(self, stream: int, partition: int, offset: int) -> Iterator[Action]:
+        """The input was read up to `offset`, and holds no more rows for now."""
+        yield from ()
+
+    def reads_input(self, stream: int, partition: int) -> bool:
+        """Whether the machine takes rows of that input; False if another one does."""
+        return True
+
+    def taken_to(self, stream: int, partition: int) -> int | None:
+        """If rows come in records, the offset up to which the input was read, and its rows taken; otherwise None."""
+        return None
+
+    def waits_since_ms(self) -> int | None:
+        """If rows come in records, when the oldest row was produced that no frame has passed, ms since 1970."""
+        return None
+
     def holder(self) -> Holder | None:
         """The input that holds rows back, or None."""
         return None
@@ -220,6 +236,22 @@ class InputThrough(InputMachine, ABC):
     def on_input_end(self, stream: int, partition: int, *, ended: bool = True) -> None:
         """The input holds no more rows for now, or does after all."""
         self._inputs.on_input_end(stream, partition, ended=ended)
+
+    def on_position(self, stream: int, partition: int, offset: int) -> Iterator[Action]:
+        """The input was read up to `offset`."""
+        return self._inputs.on_position(stream, partition, offset)
+
+    def reads_input(self, stream: int, partition: int) -> bool:
+        """Whether the machine takes rows of that input."""
+        return self._inputs.reads_input(stream, partition)
+
+    def taken_to(self, stream: int, partition: int) -> int | None:
+        """Up to which offset the input's rows came in records."""
+        return self._inputs.taken_to(stream, partition)
+
+    def waits_since_ms(self) -> int | None:
+        """When the oldest row was produced that no frame has passed."""
+        return self._inputs.waits_since_ms()
 
     def holder(self) -> Holder | None:
         """The input that holds rows back."""

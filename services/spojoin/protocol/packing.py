@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from spojoin.errors import ConfigurationError
-from spojoin.protocol.topology import LONE_ROLES, MACHINE_ROLES, NOT_RECORDS, TOPOLOGY, Edge, Role, Topic
+from spojoin.protocol.topology import LONE_ROLES, NOT_RECORDS, PACKABLE, TOPOLOGY, Edge, Role, Topic
 from spojoin.suggest import unknown
-
-#: The roles that may share a process, in the order of the data flow.
-PACKABLE = MACHINE_ROLES
 
 #: Topics that follow from frames and batches.
 DERIVED = (Topic.PARTIALS, Topic.RUNS, Topic.MATCHES)
+
+#: Topics between intakes and the router.
+BLOCK_TOPICS = (Topic.BLOCKS, Topic.POSITIONS)
 
 #: The names of two packings: each role in its own process, and all in one.
 APART, TOGETHER = "apart", "together"
@@ -135,6 +135,12 @@ def with_standbys(edge: Edge) -> Edge:
     if Topic.RUNS not in edge.writes or Topic.BATCHES in edge.reads:
         return edge
     return replace(edge, reads=_in_order((*edge.reads, Topic.BATCHES)))
+
+
+def without_blocks(edge: Edge) -> Edge:
+    """The edge of a process of a query without intakes: the router reads the inputs itself (P23)."""
+    parts = ((topic for topic in each if topic not in BLOCK_TOPICS) for each in (edge.reads, edge.writes, edge.trims))
+    return Edge(edge.role, *map(tuple, parts))
 
 
 def touched(edge: Edge) -> frozenset[Topic]:

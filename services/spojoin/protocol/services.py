@@ -68,14 +68,19 @@ def idle_roles(layout: LayoutChoice) -> tuple[Role, ...]:
 
 
 def without_workers(
-    query: Query, joiners: int | None = None, packing: str = APART, logical_ands: int = 1, sinks: int = 1
+    query: Query,
+    joiners: int | None = None,
+    packing: str = APART,
+    logical_ands: int = 1,
+    sinks: int = 1,
+    intakes: int = 0,
 ) -> tuple[str, ...]:
     """The services that results need, in the order of the data flow, without PO-Join workers: the log has their number.
 
     Roles for which the query's layout has no work are left out. joiners: None for as many as predicates.
     """
     idle = idle_roles(query.layout)
-    found: list[str] = []
+    found = [*names(Role.INTAKE, intakes)]
     for group in parse_packing(packing).groups:
         busy = [role for role in group if role not in idle]
         if len(group) > 1 and busy:

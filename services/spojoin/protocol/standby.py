@@ -230,6 +230,10 @@ class InputStandby(Standby, InputThrough):
         """Take rows of one input."""
         yield from self._say_or_keep(self._inputs.on_rows(stream, partition, rows))
 
+    def on_position(self, stream: int, partition: int, offset: int) -> Iterator[Action]:
+        """Note that the input was read up to `offset`."""
+        yield from self._say_or_keep(self._inputs.on_position(stream, partition, offset))
+
     def on_table(self, version: TableRows) -> Iterator[Action]:
         """Take a version of the query's table."""
         yield from self._say_or_keep(self._inputs.on_table(version))

@@ -38,6 +38,7 @@ MESSAGE_BYTES_MAX = 64 << 20
 class Role(enum.StrEnum):
     """The roles of services; by default each has its own process."""
 
+    INTAKE = "intake"
     ROUTER = "router"
     PREDICTOR = "predictor"
     MUTABLE = "mutable"
@@ -67,6 +68,8 @@ class Topic(enum.StrEnum):
     """Internal topics of a query; inputs and their dead letters are named by the user's streams."""
 
     INPUT = "input"
+    BLOCKS = "blocks"
+    POSITIONS = "positions"
     FRAMES = "frames"
     RUNS = "runs"
     BATCHES = "batches"
@@ -95,7 +98,8 @@ class RoleEntry:
     """The properties of a role outside its room, `spojoin.roles.<package>`; to add a role, add an entry.
 
     package: its `__main__` defines `wire`, or `serve` if the role has no machine
-    has_machine: whether the role is a machine over the log; results wait for such roles, and they may share a process
+    has_machine: whether the role is a machine over the log; results wait for such roles
+    is_packable: whether it may share a process with others
     needs_mutable_part: whether it has no work if a layout has no mutable part whose tuples are batched
     evaluates_ahead: whether it may get frames before they are in the log, since its answers follow from frames and
         batches alone (P14.4)
@@ -111,6 +115,7 @@ class RoleEntry:
     edge: Edge
     package: str
     has_machine: bool = True
+    is_packable: bool = True
     needs_mutable_part: bool = False
     evaluates_ahead: bool = False
     transactional: Topic | None = None
@@ -143,17 +148,27 @@ REGISTRY_SETTINGS = (
 #: Every role, in the order of the data flow.
 ROLES = (
     RoleEntry(
+        Edge(Role.INTAKE, (Topic.INPUT, Topic.POSITIONS, Topic.GENERATIONS), (Topic.BLOCKS,)),
+        "intake",
+        is_packable=False,  # a router without intakes reads the inputs itself
+        settings=("intake", "intakes", *REGISTRY_SETTINGS),
+    ),
+    RoleEntry(
         Edge(
             Role.ROUTER,
-            (Topic.INPUT, Topic.FRAMES, Topic.BATCHES, Topic.PLAN, Topic.CONTROL, Topic.GENERATIONS, Topic.RESULTS),
-            (Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS),
+            (
+                *(Topic.INPUT, Topic.BLOCKS, Topic.POSITIONS, Topic.FRAMES, Topic.BATCHES),
+                *(Topic.PLAN, Topic.CONTROL, Topic.GENERATIONS, Topic.RESULTS),
+            ),
+            (Topic.POSITIONS, Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS),
+            (Topic.BLOCKS, Topic.POSITIONS),
         ),
         "router",
         transactional=Topic.FRAMES,
         shared_writer=(Topic.FRAMES, Topic.DEAD, Topic.GENERATIONS),
         own_hops=(Hop.ARRIVAL, Hop.FRAMING, Hop.WRITING),
         settings=(
-            *("workers", "columns", "columns_by", "logical_ands", "sinks", "adopt", "replace", "backfill"),
+            *("intakes", "workers", "columns", "columns_by", "logical_ands", "sinks", "adopt", "replace", "backfill"),
             *("transactions", "router_transactions"),
             *REGISTRY_SETTINGS,
             *("frame_tuples", "linger_ms", "batch_tuples", "batch_frames", "handover_frames", "credits_frames"),
@@ -163,6 +178,7 @@ ROLES = (
         Edge(Role.PREDICTOR, (Topic.FRAMES, Topic.GENERATIONS), (Topic.PLAN,)),
         "predictor",
         has_machine=False,
+        is_packable=False,
         joins_group=True,  # Faust's
     ),
     RoleEntry(
@@ -220,9 +236,20 @@ ROLES = (
         Edge(Role.CONTROLLER, (Topic.CONTROL, Topic.GENERATIONS), (Topic.CONTROL,), (Topic.CONTROL,)),
         "controller",
         has_machine=False,
+        is_packable=False,
         asks_kubernetes=True,
         settings=(
-            *("joiners", "workers", "columns", "logical_ands", "sinks", "replace", "statefulset", "namespace"),
+            *(
+                "intakes",
+                "joiners",
+                "workers",
+                "columns",
+                "logical_ands",
+                "sinks",
+                "replace",
+                "statefulset",
+                "namespace",
+            ),
             *("autoscale", "scale_once"),
             *("scale_min", "scale_max", "scale_cpu_high", "scale_cpu_low", "scale_lag_high", "scale_up_after_s"),
             *("scale_down_after_s", "scale_wait_s_max"),
@@ -240,7 +267,10 @@ TOPOLOGY = tuple(entry.edge for entry in ROLES)
 
 #: Roles that are machines over the log. The predictor and the controller aren't: they use more than the log.
 MACHINE_ROLES = tuple(entry.role for entry in ROLES if entry.has_machine)
-LONE_ROLES = tuple(entry.role for entry in ROLES if not entry.has_machine)
+
+#: Roles that may share a process, in the order of the data flow, and roles that never do.
+PACKABLE = tuple(entry.role for entry in ROLES if entry.is_packable)
+LONE_ROLES = tuple(entry.role for entry in ROLES if not entry.is_packable)
 
 #: Roles that only have work if there is a mutable part whose tuples are batched; otherwise they are idle or left out.
 BATCH_ROLES = tuple(entry.role for entry in ROLES if entry.needs_mutable_part)
@@ -252,13 +282,14 @@ NOT_RECORDS = (Topic.INPUT, Topic.RESULTS, Topic.GENERATIONS)
 class Size(enum.StrEnum):
     """What determines a topic's number of partitions.
 
-    Partials have one for each predicate; batches one for each stream, so that a slow stream's old batches don't keep a
-    fast stream's; matches one for each member that reports (0 the first logical AND, 1 + w worker w, and behind the
-    workers any further logical ANDs); presence a fixed number, chosen by service; results one for each sink. Other
-    topics are logs with one partition.
+    Blocks have one for each intake; partials one for each predicate; batches one for each stream, so that a slow
+    stream's old batches don't keep a fast stream's; matches one for each member that reports (0 the first logical AND,
+    1 + w worker w, and behind the workers any further logical ANDs); presence a fixed number, chosen by service;
+    results one for each sink. Other topics are logs with one partition.
     """
 
     ONE = "one"
+    INTAKES = "intakes"
     PREDICATES = "predicates"
     STREAMS = "streams"
     PARTS = "parts"
@@ -267,6 +298,7 @@ class Size(enum.StrEnum):
 
 
 _SIZES = {
+    Topic.BLOCKS: Size.INTAKES,
     Topic.PARTIALS: Size.PREDICATES,
     Topic.BATCHES: Size.STREAMS,
     Topic.MATCHES: Size.PARTS,
@@ -289,11 +321,19 @@ def mutable_partition(logical_and: int, workers_max: int) -> int:  # P22.4
 
 
 def partitions(
-    topic: Topic, *, predicates: int, streams: int, workers_max: int, logical_ands: int = 1, sinks: int = 1
+    topic: Topic,
+    *,
+    predicates: int,
+    streams: int,
+    workers_max: int,
+    logical_ands: int = 1,
+    sinks: int = 1,
+    intakes: int = 1,
 ) -> int:
     """How many partitions an internal topic has."""
     counts = {
         Size.ONE: 1,
+        Size.INTAKES: max(intakes, 1),
         Size.PREDICATES: predicates,
         Size.STREAMS: streams,
         Size.PARTS: workers_max + logical_ands,

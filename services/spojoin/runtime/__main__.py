@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import cast
 
 from spojoin.protocol.packing import parse_group
-from spojoin.protocol.topology import LONE_ROLES, Role, role_entry
+from spojoin.protocol.topology import Role, role_entry
 from spojoin.runtime.process import leave, main
 from spojoin.runtime.service import run
 from spojoin.runtime.settings import Settings, load_settings
@@ -22,7 +22,7 @@ from spojoin.telemetry import log_lines
 
 def start(roles: Sequence[Role], settings: Settings) -> int:
     """Run roles in one process until SIGTERM or SIGINT; return the exit status of `runtime.service.run`."""
-    if roles[0] in LONE_ROLES:
+    if not role_entry(roles[0]).has_machine:
         serve = cast("Callable[[Settings], int]", _from_main(roles[0], "serve"))
         log_lines.begin_process(roles[0])
         return serve(settings)

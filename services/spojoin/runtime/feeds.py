@@ -32,8 +32,85 @@ Parse = Callable[[int, int, Sequence[LogRecord[bytes]]], Rows]
 _log = structlog.get_logger(__name__)
 
 
-class InputFeed:
-    """Finds the input topics' partitions, reads them from the log's positions on, and feeds the machine."""
+class InputPartitions:
+    """Finds the partitions of the input topics, and looks up their ends."""
+
+    def __init__(self, log: Log[bytes], machine: InputMachine, topics: Sequence[str], clock: Clock) -> None:
+        self.intake = Intake(log.reader(), clock)
+        self._log = log
+        self._machine = machine
+        self._topics = topics
+        self._clock = clock
+        self._known: list[tuple[int, int]] = []
+        self._discover_at_ms = 0.0
+        #: when an input's end was last looked up
+        self._asked_ms: dict[LogPartition, float] = {}
+
+    @property
+    def missing(self) -> list[str]:
+        """Input topics that don't exist."""
+        found = {stream for stream, _ in self._known}
+        return [topic for stream, topic in enumerate(self._topics) if stream not in found]
+
+    def refresh(self) -> None:
+        """Declare new partitions."""
+        if self._clock.monotonic_ms() >= self._discover_at_ms:
+            self._discover_at_ms = self._clock.monotonic_ms() + DISCOVERY_MS
+            self._discover()
+
+    def _discover(self) -> None:
+        found = [
+            (stream, partition)
+            for stream, topic in enumerate(self._topics)
+            for partition in range(self._log.partitions(topic))
+        ]
+        if found != self._known:
+            self._known = found
+            self._machine.on_inputs(found)
+            _log.info("inputs found", partitions=len(found), missing=self.missing)
+
+    def _find_end(self, source: LogPartition) -> int | None:
+        """The end of an input; None if it was looked up a moment ago."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._asked_ms.get(source, -math.inf) + ASK_MS:
+            return None
+        self._asked_ms[source] = now_ms
+        return self._log.end(source)
+
+    def close(self) -> None:
+        self.intake.reader.close()
+
+
+class InputEnds(InputPartitions):
+    """Notes the ends of inputs whose rows come to the machine in blocks (P23)."""
+
+    def __init__(self, log: Log[bytes], machine: InputMachine, topics: Sequence[str], clock: Clock) -> None:
+        super().__init__(log, machine, topics, clock)
+        self._ends: dict[LogPartition, int] = {}
+
+    def has_work(self) -> bool:
+        """Whether `give_rows` would give rows to the machine: never."""
+        return False
+
+    def give_rows(self) -> Iterator[Action]:
+        """Note which inputs are at their ends; the known end of one that would count as idle may be old."""
+        for stream, partition in self._known if self._machine.active else ():
+            source, taken = LogPartition(self._topics[stream], partition), self._machine.taken_to(stream, partition)
+            if source not in self._ends or self._machine.doubts_end(stream, partition):
+                end = self._find_end(source)
+                if end is None:
+                    continue
+                self._ends[source] = end
+            self._machine.on_input_end(stream, partition, ended=taken is not None and taken >= self._ends[source])
+        yield from ()
+
+    def waits_since_ms(self) -> int | None:
+        """When the oldest record of a block was produced that no frame has passed, ms since 1970."""
+        return self._machine.waits_since_ms()
+
+
+class InputFeed(InputPartitions):
+    """Reads the inputs' partitions from the log's positions on, and feeds the machine."""
 
     def __init__(
         self,
@@ -44,36 +121,25 @@ class InputFeed:
         clock: Clock,
         traffic: TopicTraffic,
     ) -> None:
+        super().__init__(log, machine, topics, clock)
         self._traffic = traffic
-        self.intake = Intake(log.reader(), clock)
-        self._log = log
-        self._machine = machine
-        self._topics = topics
         self._parse = parse
-        self._clock = clock
-        self._known: list[tuple[int, int]] = []
+        self._own: list[tuple[int, int]] = []
         self._opened: dict[tuple[int, int], LogPartition] = {}
         #: for each input, the chunks given to the machine: last offset, and when the first record was produced
         self._given: dict[tuple[int, int], deque[tuple[int, int]]] = {}
-        self._discover_at_ms = 0.0
-        #: when an input's end was last looked up
-        self._asked_ms: dict[LogPartition, float] = {}
         #: called for each chunk with the times at which its first and last record were produced, ms since 1970
         self.on_taken: Callable[[int, int], None] | None = None
 
-    @property
-    def missing(self) -> list[str]:
-        """Input topics that don't exist."""
-        found = {stream for stream, _ in self._known}
-        return [topic for stream, topic in enumerate(self._topics) if stream not in found]
-
     def refresh(self) -> None:
-        """Declare new partitions, and open the declared ones once the machine is active."""
-        if self._clock.monotonic_ms() >= self._discover_at_ms:
-            self._discover_at_ms = self._clock.monotonic_ms() + DISCOVERY_MS
-            self._discover()
-        if self._machine.active and len(self._opened) < len(self._known):
+        """Declare new partitions, and open those that the machine reads once it is active."""
+        super().refresh()
+        if self._machine.active and len(self._opened) < len(self._own):
             self._open()
+
+    def _discover(self) -> None:
+        super()._discover()
+        self._own = [key for key in self._known if self._machine.reads_input(*key)]
 
     def give_rows(self) -> Iterator[Action]:
         """Give the machine one chunk of each wanted input with records; yield the machine's actions."""
@@ -87,17 +153,18 @@ class InputFeed:
                     self.on_taken(chunk[0].timestamp_ms, chunk[-1].timestamp_ms)
                 yield from self._machine.on_rows(stream, partition, self._parse(stream, partition, chunk))
             else:
-                self._note_end(stream, partition, source)
+                yield from self._note_end(stream, partition, source)
 
-    def _note_end(self, stream: int, partition: int, source: LogPartition) -> None:
+    def _note_end(self, stream: int, partition: int, source: LogPartition) -> Iterator[Action]:
         """Note whether an input is at its end; look up its end before it counts as idle: the known end may be old."""
         ended = self.intake.is_drained(source)
+        if ended:
+            yield from self._machine.on_position(stream, partition, self.intake.reader.position(source))
         if ended and self._machine.doubts_end(stream, partition):
-            now_ms = self._clock.monotonic_ms()
-            if now_ms < self._asked_ms.get(source, -math.inf) + ASK_MS:
+            end = self._find_end(source)
+            if end is None:
                 return
-            self._asked_ms[source] = now_ms
-            ended = self.intake.has_passed(source, self._log.end(source))
+            ended = self.intake.has_passed(source, end)
         self._machine.on_input_end(stream, partition, ended=ended)
 
     def has_work(self) -> bool:
@@ -124,23 +191,9 @@ class InputFeed:
             return given[0][1]
         return queue.records[0].timestamp_ms if queue.records else None
 
-    def close(self) -> None:
-        self.intake.reader.close()
-
-    def _discover(self) -> None:
-        found = [
-            (stream, partition)
-            for stream, topic in enumerate(self._topics)
-            for partition in range(self._log.partitions(topic))
-        ]
-        if found != self._known:
-            self._known = found
-            self._machine.on_inputs(found)
-            _log.info("inputs found", partitions=len(found), missing=self.missing)
-
     def _open(self) -> None:
         positions = self._machine.sources()
-        for stream, partition in self._known:
+        for stream, partition in self._own:
             if (stream, partition) not in self._opened:
                 source = LogPartition(self._topics[stream], partition)
                 at = positions.get((stream, partition))

@@ -53,7 +53,9 @@ class Serving:
         """The generation's topics, with a partition of matches for that many logical ANDs."""
         input_topics = settings.input_topics if self.input_topics is None else self.input_topics
         workers_max, generation = settings.workers_max, self.generation
-        return Topics.for_query(self.query, workers_max, input_topics, generation, logical_ands, self.sinks)
+        return Topics.for_query(
+            self.query, workers_max, input_topics, generation, logical_ands, self.sinks, settings.intakes
+        )
 
 
 class GenerationsTopic:

@@ -11,7 +11,7 @@ from spojoin.protocol.machine import InputMachine, Machine
 from spojoin.protocol.packing import records_read
 from spojoin.protocol.retention import RESTORE_ADVICE
 from spojoin.protocol.topology import Topic
-from spojoin.runtime.feeds import InputFeed, TableFeed
+from spojoin.runtime.feeds import InputEnds, InputFeed, Parse, TableFeed
 from spojoin.runtime.intake import Intake, WaitingRecords
 from spojoin.runtime.loop_spec import LoopSpec, Surroundings
 from spojoin.runtime.outbox import POLL_S
@@ -50,7 +50,7 @@ class Intakes:
         self.results = ResultsEnds(
             world.log, self._log_intake.reader, topics.name(Topic.RESULTS), topics.generation, topics.sinks
         )
-        self.feed: InputFeed | None = None
+        self.feed: InputFeed | InputEnds | None = None
         self.table: TableFeed | None = None
         self._topics: dict[str, Topic] = {}
         self._targets: dict[LogPartition, int] = {}
@@ -89,12 +89,21 @@ class Intakes:
         spec, world = self._spec, self._world
         router = cast("InputMachine", machine)
         if spec.parse is not None:
-            self.feed = InputFeed(world.log, router, spec.topics.flowing, spec.parse, world.clock, world.metrics.read)
-            self.feed.on_taken = world.reporter.hops.took_rows
+            self.feed = self._feed(router, spec.parse)
         if spec.table is not None:
             self.table = TableFeed(world.log, router, spec.topics.table, spec.table(), world.clock)
         self.open_partitions()
         self._targets = {source: world.log.end(source) for source in self._log_intake.waiting}
+
+    def _feed(self, machine: InputMachine, parse: Parse) -> InputFeed | InputEnds:
+        world, inputs = self._world, self._spec.topics.flowing
+        if Topic.BLOCKS in self._spec.edge.reads:
+            if self._spec.originals is not None:
+                self._spec.originals.open(world.log, inputs)
+            return InputEnds(world.log, machine, inputs, world.clock)
+        feed = InputFeed(world.log, machine, inputs, parse, world.clock, world.metrics.read)
+        feed.on_taken = world.reporter.hops.took_rows
+        return feed
 
     def open_partitions(self) -> None:
         """L3. Later calls open added partitions, which more workers bring."""
@@ -199,8 +208,10 @@ class Intakes:
         self._log_intake.reader.close()
         for feed in self._feeds():
             feed.close()
+        if self._spec.originals is not None:
+            self._spec.originals.close()
 
-    def _feeds(self) -> list[InputFeed | TableFeed]:
+    def _feeds(self) -> list[InputFeed | InputEnds | TableFeed]:
         return [feed for feed in (self.feed, self.table) if feed is not None]
 
     def _queues(self) -> Iterator[tuple[LogPartition, WaitingRecords, LogReader[bytes]]]:

@@ -11,6 +11,7 @@ from spojoin.protocol.machine import Machine, ResultPosition
 from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 from spojoin.protocol.topology import Edge, Role, Topic
 from spojoin.runtime.feeds import Parse, TableReading
+from spojoin.runtime.originals import OriginalMessages
 from spojoin.runtime.topics import Topics
 from spojoin.telemetry.health_server import Health
 from spojoin.telemetry.metrics import Metrics
@@ -27,6 +28,7 @@ class LoopSpec:
     transactional_ids: the ids by topic, for topics that are written in transactions
     tick_ms: the time between `on_time` calls while nothing else happens
     parse: given if the machine reads the users' inputs; table: given if the query also joins with a table
+    originals: given if the machine may need rows as they came that reached it in blocks
     presence: the partition of the service's beats, if there are several instances
     share: the partition of the results that the machine writes, if it writes results
     takes_over: whether the machine decides when it speaks; otherwise it speaks from the start
@@ -48,6 +50,7 @@ class LoopSpec:
     credits_frames: int = 0
     drain_ms: int = 0
     parse: Parse | None = None
+    originals: OriginalMessages | None = None
     table: Callable[[], TableReading] | None = None
     fingerprint: int = 0
     presence: int | None = None

@@ -102,7 +102,7 @@ def _serve(roles: tuple[Role, ...], settings: Settings, wire: Callable[[Serving]
             world.log,
             query,
             settings,
-            announcing=None if wiring.parse is None else Announcing(wiring.parse, prepare),
+            announcing=Announcing(wiring.parse, prepare) if wiring.parse and Role.ROUTER in roles else None,
             pulse=world.health.tick,
             judged=found.judging(world.reporter.judged),
         )
@@ -153,6 +153,7 @@ class ServiceRun:
             credits_frames=settings.credits_frames if self.writes_log else 0,
             drain_ms=settings.drain_ms if Role.POJOIN in self.roles else 0,
             parse=wiring.parse,
+            originals=wiring.originals,
             table=wiring.table,
             fingerprint=fingerprint(serving.query),
             share=wiring.share,
@@ -220,7 +221,8 @@ def expect(reporter: Reporter, roles: tuple[Role, ...], query: Query, settings: 
     """
     joiners = settings.joiners if roles == (Role.MUTABLE,) else 1
     workers = settings.workers if Role.ROUTER in roles else 1
-    needs = without_workers(query, joiners, settings.packing, _logical_ands(roles, settings), sinks)
+    logical_ands = _logical_ands(roles, settings)
+    needs = without_workers(query, joiners, settings.packing, logical_ands, sinks, settings.intakes)
     reporter.expect(needs, workers, settings.workers_packed(), 1 + settings.standbys)
 
 

@@ -27,7 +27,7 @@ _MACHINES = ("instance", "patience_ms")
 
 _READ: Mapping[str, Collection[str]] = {
     **{each.role: (*_ALL, *_ROLES, *each.settings, *(_MACHINES if each.has_machine else ())) for each in ROLES},
-    PAGE: (*_ALL, "joiners", "workers", "logical_ands", "sinks", *REGISTRY_SETTINGS),
+    PAGE: (*_ALL, "intakes", "joiners", "workers", "logical_ands", "sinks", *REGISTRY_SETTINGS),
     SHARED: ("threads",),
 }
 

@@ -62,6 +62,8 @@ class Settings(BaseSettings):
     """All settings of a service; each is an environment variable of the same name with the prefix SPOJOIN_.
 
     query_file: the query, a YAML file
+    intake: which intake this is, from 0
+    intakes: how many read the inputs for the router, each some of their partitions; 0: the router reads them itself
     joiner: which mutable joiner this is, from 0
     joiners: how many there are: up to the number of predicates they divide these, with more in rows the frames as well;
         default: as many as predicates
@@ -125,6 +127,8 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True)
 
     query_file: Path
+    intake: int | None = Field(None, ge=0)
+    intakes: int = Field(0, ge=0, le=1024)
     joiner: int | None = Field(None, ge=0)
     joiners: int | None = Field(None, ge=1, le=1024)
     logical_and: int | None = Field(None, ge=0)

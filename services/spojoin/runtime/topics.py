@@ -29,6 +29,7 @@ class Topics:
     table: the compacted topic of a query's table, the last of the inputs; None if it has none
     logical_ands: how many logical ANDs report the mutable part
     sinks: how many partitions the results have
+    intakes: how many partitions the blocks have, if there are any
     """
 
     query: str
@@ -41,6 +42,7 @@ class Topics:
     table: str | None = None
     logical_ands: int = 1
     sinks: int = 1
+    intakes: int = 0
 
     @classmethod
     def for_query(
@@ -51,6 +53,7 @@ class Topics:
         generation: int = FIRST_GENERATION,
         logical_ands: int = 1,
         sinks: int = 1,
+        intakes: int = 0,
     ) -> Topics:
         """The topics of a generation of `query`; `input_topics` overrides names by stream."""
         read = [stream for stream in query.inputs if stream.table is None or stream.table.topic is not None]
@@ -58,8 +61,19 @@ class Topics:
         is_fed = [stream.query is None and stream.table is None for stream in read]
         fed = tuple(topic for topic, fits in zip(inputs, is_fed, strict=True) if fits)
         table = inputs[-1] if read[-1].table is not None else None
-        predicates, streams = len(query.predicates), len(query.streams)
-        return cls(query.name, inputs, predicates, workers_max, generation, streams, fed, table, logical_ands, sinks)
+        return cls(
+            query.name,
+            inputs,
+            len(query.predicates),
+            workers_max,
+            generation,
+            len(query.streams),
+            fed,
+            table,
+            logical_ands,
+            sinks,
+            intakes,
+        )
 
     @property
     def flowing(self) -> tuple[str, ...]:
@@ -80,6 +94,7 @@ class Topics:
             workers_max=self.workers_max,
             logical_ands=self.logical_ands,
             sinks=self.sinks,
+            intakes=self.intakes,
         )
         return [LogPartition(self.name(topic), partition) for partition in range(count)]
 

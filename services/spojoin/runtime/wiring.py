@@ -10,7 +10,7 @@ from spojoin.errors import ConfigurationError
 from spojoin.protocol.access import SHARING
 from spojoin.protocol.machine import Idle, Machine, ResultPosition
 from spojoin.protocol.packed_machine import EVALUATING, Fellow, pack_of
-from spojoin.protocol.packing import edge_of, group_name, parse_packing, touched
+from spojoin.protocol.packing import edge_of, group_name, parse_packing, touched, without_blocks
 from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 from spojoin.protocol.services import idle_roles
 from spojoin.protocol.standby import Seat, standby_of
@@ -18,6 +18,7 @@ from spojoin.protocol.topology import LONE_ROLES, Edge, Role, Topic, presence_pa
 from spojoin.runtime.feeds import Parse, TableReading
 from spojoin.runtime.generations import Serving
 from spojoin.runtime.loop_spec import MachineFactory
+from spojoin.runtime.originals import OriginalMessages
 from spojoin.runtime.settings import ENV_PREFIX, Settings
 from spojoin.threads import Threads, cores
 from spojoin.wire.result_writers import ResultWriter
@@ -29,6 +30,7 @@ class Wiring:
 
     tick_ms: the time between `on_time` calls
     parse: makes rows of the users' messages, if the machine takes rows
+    originals: reads messages again, if the machine is a router
     table: makes the reader of the query's table
     result_writer: writes results in their form, if the machine makes results; share: into this partition
     """
@@ -37,6 +39,7 @@ class Wiring:
     machine_factory: MachineFactory
     tick_ms: float = 20.0
     parse: Parse | None = None
+    originals: OriginalMessages | None = None
     result_writer: ResultWriter | None = None
     table: Callable[[], TableReading] | None = None
     share: ResultPartition = WHOLE
@@ -46,7 +49,7 @@ Wire = Callable[[Serving, Settings], Wiring]
 
 
 def numbered(settings: Settings, name: str, count: int) -> int:
-    """The setting `joiner`, `worker`, `logical_and` or `sink`, from 0 to `count` - 1. Raises ConfigurationError."""
+    """A setting with a service's number, such as `worker`, from 0 to `count` - 1. Raises ConfigurationError."""
     value = getattr(settings, name)
     if value is None:
         raise ConfigurationError(f"setting {name} is missing: set {ENV_PREFIX}{name.upper()} to 0..{count - 1}")
@@ -64,7 +67,8 @@ RELUCTANCE = 8
 
 def edge_with(roles: Iterable[Role], settings: Settings) -> Edge:
     """What a process of these roles reads and writes in the log."""
-    return edge_of(roles, has_others=settings.workers_max > settings.workers_packed())
+    edge = edge_of(roles, has_others=settings.workers_max > settings.workers_packed())
+    return edge if settings.intakes else without_blocks(edge)
 
 
 def topics_needed(settings: Settings) -> frozenset[Topic]:
@@ -75,7 +79,7 @@ def topics_needed(settings: Settings) -> frozenset[Topic]:
 
 def awaited_topics(settings: Settings) -> frozenset[Topic]:
     """The topics for which results wait."""
-    groups = parse_packing(settings.packing).groups
+    groups = [*parse_packing(settings.packing).groups, (Role.INTAKE,)]
     beats = {Topic.PRESENCE} if settings.standbys else set()
     return frozenset(beats.union(*(touched(edge_with(group, settings)) for group in groups)))
 
@@ -114,6 +118,7 @@ def packed(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> 
         machine,
         tick_ms=min(wiring.tick_ms for wiring in by_role.values()),
         parse=by_role[Role.ROUTER].parse if Role.ROUTER in by_role else None,
+        originals=by_role[Role.ROUTER].originals if Role.ROUTER in by_role else None,
         result_writer=by_role[Role.SINK].result_writer if Role.SINK in by_role else None,
         table=by_role[Role.ROUTER].table if Role.ROUTER in by_role else None,
     )

@@ -29,7 +29,7 @@ from spojoin.telemetry.health_server import Health
 from spojoin.telemetry.metrics import MachineGauges, Metrics, WindowGauges, value_of
 from spojoin.telemetry.status import READY, STANDBY
 from spojoin.telemetry.waiting_input import NOTHING_HELD, HeldSince
-from spojoin.wire.records import Barrier, Batch, Frame, HotKeys, Record
+from spojoin.wire.records import Barrier, Batch, Block, Frame, HotKeys, Record
 
 PUBLISH_MS = 1_000
 
@@ -135,6 +135,8 @@ class Reporter:
             self._workers, self._columns, self._knows_workers = record.workers, record.columns, True
             if self._windows is not None:
                 self._windows.saw(record)
+        elif isinstance(record, Block) and len(record):
+            self.hops.took_rows(int(record.produced_ms[0]), int(record.produced_ms[-1]))
         elif isinstance(record, HotKeys):
             self._plan = record
         elif isinstance(record, Batch) and Role.SINK in self._who.roles:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from spojoin.errors import WireError
 from spojoin.wire.records import (
     Batch,
+    Block,
     Closing,
     DirectionRanks,
     Frame,
@@ -141,6 +142,13 @@ def _expect_all(where: str, frame: Frame, positions: Iterable[NDArray[np.uint16]
         fail(f"{where}: both slices claim one position, and {int((~taken).sum())} are claimed by none")
 
 
+def _check_block(where: str, block: Block) -> None:
+    if block.end < block.first:
+        fail(f"{where}: ends at {block.end}, before it begins")
+    if len(block) and not block.first_offset <= block.offsets[0] <= block.offsets[-1] <= block.next_offset:
+        fail(f"{where}: offsets run {block.offsets[0]}..{block.offsets[-1]}, outside {block.first}..{block.end}")
+
+
 def _batch_length(run: Run | Batch) -> int:
     return run.end - run.first
 
@@ -205,6 +213,7 @@ RULES: dict[type, Rule] = {
     Part: Rule(lambda part: f"part {part.part} of frame {part.frame_id}", check=_check_range),
     Matches: Rule(size=lambda matches: len(matches.counts), check=_check_matches),
     Result: Rule(lambda result: f"result of frame {result.frame_id}", lambda r: r.rows.num_rows, _check_range),
+    Block: Rule(lambda block: f"block of input {block.source} from {block.first} on", len, _check_block),
     WorkerCount: Rule(lambda count: f"worker count {count.version}", check=_check_worker_count),
     HotKeys: Rule(lambda plan: f"plan {plan.version}", check=_check_hot_keys),
 }

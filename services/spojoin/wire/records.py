@@ -564,6 +564,7 @@ class Rows:
     codes: one int64 (n,) per key column; times_us int64 (n,) or None; keys Arrow array (n,); produced_ms int64 (n,)
     heartbeat_us: the partition promises no more rows with event times below this; or None
     latest_ms: the timestamp of the last message that was read, or None
+    next_row: its rows that were read, if that message was not read to its end; 0 if it is yet to be read
     as_it_came: returns a row as it came, by its offset and number
     payload: the columns that travel with the rows; None if the query needs none
     members, joins: uint8 (n,), a bit for each stream of the query: whether the row passes the stream's filter
@@ -585,9 +586,87 @@ class Rows:
     joins: U8 | None = None
     latest_ms: int | None = None
     as_it_came: Callable[[int, int], Came] = nothing_came
+    next_row: int = 0
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """The place after the last row or message that was read: an offset, and a row in that message."""
+        return self.next_offset, self.next_row
+
+
+#: Stands for a heartbeat or a timestamp that a block lacks.
+NO_TIME = -(2**63)
+
+
+@dataclass(slots=True)
+class Block:
+    """The n coded rows that an intake has read from one input between two places (rule P23).
+
+    first_offset, first_row: the place at which the block begins; next_offset, next_row: where the next one begins
+    refused: the dead letters between its rows, as `wire.blocks` writes them; None if there are none
+    heartbeat_us, latest_ms: NO_TIME if there is none
+    other fields: as in `Rows`
+    """
+
+    stream: int
+    partition: int
+    first_offset: int
+    first_row: int
+    next_offset: int
+    next_row: int
+    offsets: Annotated[I64, Wire(ascends=True)]
+    rows: I64
+    codes: Codes
+    times_us: I64 | None
+    keys: pa.Array
+    produced_ms: I64
+    heartbeat_us: int = NO_TIME
+    latest_ms: int = NO_TIME
+    payload: Seldom[pa.RecordBatch] = None
+    members: Seldom[U8] = None
+    joins: Seldom[U8] = None
+    refused: Annotated[pa.RecordBatch | None, Wire(flag="has_{}", lengths=any_length)] = None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def source(self) -> tuple[int, int]:
+        """Stream and partition of its input."""
+        return self.stream, self.partition
+
+    @property
+    def first(self) -> tuple[int, int]:
+        """The place at which it begins."""
+        return self.first_offset, self.first_row
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """The place at which the next block begins."""
+        return self.next_offset, self.next_row
+
+
+@dataclass(frozen=True, slots=True)
+class InputEnd:
+    """An input whose rows come in blocks was read up to `offset`, and held no more then (rule P23)."""
+
+    stream: int
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """How far a router has come in each input whose rows come in blocks (rule P23).
+
+    source: where its successor would resume; taken: up to where it has taken rows
+    """
+
+    source: SourceState
+    taken: SourceState
 
 
 Record = (
@@ -601,6 +680,9 @@ Record = (
     | HotKeys
     | DeadLetter
     | WorkerCount
+    | Block
+    | InputEnd
+    | Positions
     | Presence
     | Announcement
     | Takeover

@@ -5,8 +5,7 @@ import shutil
 
 import pytest
 
-from spojoin.protocol.packing import PACKABLE
-from spojoin.protocol.topology import ROLES, Role
+from spojoin.protocol.topology import PACKABLE, ROLES, Role
 from spojoin.runtime.setting_readers import PAGE, READERS, SHARED
 from spojoin.runtime.settings import Settings
 from tests.support.chart import CHART, pods, render, values_file

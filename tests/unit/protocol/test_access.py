@@ -17,8 +17,18 @@ from spojoin.protocol.access import (
     seen_by,
     transactional_id,
 )
-from spojoin.protocol.packing import PACKABLE, with_standbys
-from spojoin.protocol.topology import KEPT, SHARED, TOPOLOGY, Edge, Role, Topic, later_generations, topic_name
+from spojoin.protocol.packing import with_standbys
+from spojoin.protocol.topology import (
+    KEPT,
+    MACHINE_ROLES,
+    SHARED,
+    TOPOLOGY,
+    Edge,
+    Role,
+    Topic,
+    later_generations,
+    topic_name,
+)
 from spojoin.query.load import parse_query
 
 QUERY = """
@@ -44,7 +54,7 @@ def named(topics: tuple[Topic, ...]) -> set[str]:
 
 @pytest.mark.parametrize("edge", TOPOLOGY, ids=lambda edge: edge.role.value)
 def test_a_roles_rights_equal_its_row_of_the_table(edge: Edge) -> None:
-    beats = (Topic.PRESENCE,) if edge.role in PACKABLE else ()
+    beats = (Topic.PRESENCE,) if edge.role in MACHINE_ROLES else ()
     removed = OWN if edge.role is Role.ROUTER else edge.trims
     assert on_topics(edge.role, Operation.READ) == named((*with_standbys(edge).reads, *beats))
     assert on_topics(edge.role, Operation.WRITE) == named((*edge.writes, *beats))

@@ -8,7 +8,6 @@ from spojoin.errors import ConfigurationError
 from spojoin.protocol.packing import (
     APART,
     DERIVED,
-    PACKABLE,
     TOGETHER,
     edge_of,
     group_name,
@@ -16,7 +15,7 @@ from spojoin.protocol.packing import (
     parse_packing,
     roles_of,
 )
-from spojoin.protocol.topology import TOPOLOGY, Role, Topic
+from spojoin.protocol.topology import PACKABLE, TOPOLOGY, Role, Topic
 
 
 def test_every_role_is_in_one_process():

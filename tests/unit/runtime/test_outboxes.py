@@ -10,8 +10,8 @@ from spojoin.errors import Fenced
 from spojoin.ports.interfaces import Headers, LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog
 from spojoin.protocol.machine import Emit, ResultPosition
-from spojoin.protocol.packing import PACKABLE, edge_of
-from spojoin.protocol.topology import Topic
+from spojoin.protocol.packing import edge_of
+from spojoin.protocol.topology import PACKABLE, Topic
 from spojoin.runtime.outbox import BEHIND_MAX, SETTLE_MS_MAX, Outboxes, WriteMode
 from spojoin.runtime.service import create_topics
 from spojoin.telemetry.metrics import Metrics

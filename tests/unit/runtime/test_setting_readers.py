@@ -14,8 +14,8 @@ from spojoin.local.net import LOOPBACK
 from spojoin.page import service as page_service
 from spojoin.page.settings import PageAddress, PageSettings
 from spojoin.ports.memory import ManualClock, MemoryLog
-from spojoin.protocol.packing import PACKABLE, group_name, parse_packing
-from spojoin.protocol.topology import Role
+from spojoin.protocol.packing import group_name, parse_packing
+from spojoin.protocol.topology import PACKABLE, Role
 from spojoin.roles.controller import __main__ as controller_main
 from spojoin.roles.controller import kubernetes_cluster
 from spojoin.roles.predictor import __main__ as predictor_main

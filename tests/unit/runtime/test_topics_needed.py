@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spojoin.protocol.packing import APART, PACKABLE, TOGETHER, touched
-from spojoin.protocol.topology import TOPOLOGY, Topic
+from spojoin.protocol.packing import APART, TOGETHER, touched
+from spojoin.protocol.topology import PACKABLE, TOPOLOGY, Topic
 from spojoin.runtime.settings import load_settings
 from spojoin.runtime.topics import Topics
 from spojoin.runtime.wiring import topics_needed

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from spojoin.ports.memory import ManualClock
 from spojoin.protocol.machine import Emit, Machine
 from spojoin.protocol.packed_machine import Fellow, Pack
-from spojoin.protocol.packing import PACKABLE, edge_of
-from spojoin.protocol.topology import Hop, Role, Topic
+from spojoin.protocol.packing import edge_of
+from spojoin.protocol.topology import PACKABLE, Hop, Role, Topic
 from spojoin.telemetry.frame_hops import CHUNKS_MAX, FRAMES_MAX, FrameHops, hops_of
 from spojoin.telemetry.hop import HopTime, hop_time
 from spojoin.telemetry.hop_times import PENDING_MAX, SLICE_MS, SPAN_MS, HopTimes

@@ -26,6 +26,7 @@ class TopicsOptions:
         int | None, typer.Option(min=1, help="The largest number of PO-Join workers to plan for.")
     ] = None
     logical_ands: Annotated[int | None, typer.Option(min=1, help="The number of logical ANDs to plan for.")] = None
+    intakes: Annotated[int | None, typer.Option(min=0, help="The number of intakes to plan for.")] = None
     sinks: Annotated[
         int | None, typer.Option(min=1, help="The number of sinks to plan for, each with a partition of the results.")
     ] = None
@@ -88,6 +89,7 @@ def topics(options: TopicsOptions) -> None:
             standbys=options.standbys or None,
             logical_ands=options.logical_ands,
             sinks=options.sinks,
+            intakes=options.intakes,
         )
         query = load_query(options.query)
         check_kafka_takes(options.bootstrap, settings.kafka_properties())

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from spojoin.errors import ConfigurationError, Retryable
+from spojoin.model import Query
 from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.access import seen_by
 from spojoin.protocol.generations import Generations
@@ -51,13 +52,17 @@ def _serve(settings: Settings) -> None:
         refused_at_start(cluster, error)
         raise
     query = found.query
-    needs = without_workers(query, settings.joiners, settings.packing, settings.logical_ands, settings.sinks)
+    needs = _without_workers(query, settings, settings.sinks)
     topics = Topics.for_query(query, settings.workers_max, settings.input_topics)
     controlled = ControlledQuery(cluster, topics, settings, limits_of(settings), needs, found)
     log_lines.configure(settings.log_level, SERVICE, query.name)
     with ExitStack() as stack, stop_on_signals() as stop:
         world = open_world((Role.CONTROLLER,), SERVICE, query.name, settings, stack)
         supervise(controlled, world, stop)
+
+
+def _without_workers(query: Query, settings: Settings, sinks: int) -> tuple[str, ...]:
+    return without_workers(query, settings.joiners, settings.packing, settings.logical_ands, sinks, settings.intakes)
 
 
 def limits_of(settings: Settings) -> ScalingLimits:
@@ -107,10 +112,7 @@ class ControlledQuery:
             self.given.judging(reporter.judged)(refusal)
             if refusal and found.current is not None:
                 served = announced_query(found.current)
-                needs = without_workers(
-                    served, settings.joiners, settings.packing, settings.logical_ands, found.current.sinks
-                )
-                followed = replace(followed, needs=needs)
+                followed = replace(followed, needs=_without_workers(served, settings, found.current.sinks))
         return followed
 
 

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import structlog
 
 from spojoin.errors import ConfigurationError
 from spojoin.model import Query
-from spojoin.ports.interfaces import LogRecord
 from spojoin.protocol.key_columns import BY_KEY, check_key
-from spojoin.protocol.machine import ResultPosition
+from spojoin.protocol.machine import InputMachine, ResultPosition
 from spojoin.protocol.topology import Role
 from spojoin.query.fingerprint import is_same_order
+from spojoin.roles.router.block_rows import BlockRows
 from spojoin.roles.router.closing_router import ClosingRouter
 from spojoin.roles.router.config import HANDOVER_FRAMES, RouterConfig
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.reading.parse import parse_messages
+from spojoin.roles.router.reading.parse import parser
 from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
 from spojoin.roles.router.reading.table_topic import CompactedTable
 from spojoin.runtime.feeds import Parse, TableReading
 from spojoin.runtime.generations import Serving
+from spojoin.runtime.originals import OriginalMessages
 from spojoin.runtime.process import leave, main
 from spojoin.runtime.registry import registry_of
 from spojoin.runtime.service import run
 from spojoin.runtime.settings import ENV_PREFIX, Settings, load_settings
 from spojoin.runtime.wiring import Wiring
-from spojoin.wire.records import Rows
 
 _log = structlog.get_logger(__name__)
 
@@ -35,17 +35,19 @@ _log = structlog.get_logger(__name__)
 def wire(serving: Serving, settings: Settings) -> Wiring:
     """How the runtime makes a router; in the protocol, each life of the machine is a router of its own."""
     query, registry = serving.query, registry_of(settings)
-    schemas = RegisteredSchemas(None if registry is None else registry.find)
+    rows = parser(query, RegisteredSchemas(None if registry is None else registry.find))
+    originals = OriginalMessages(rows)
 
-    def machine(result_position: ResultPosition) -> RouterMachine:
+    def machine(result_position: ResultPosition) -> InputMachine:
+        made = router(result_position)
+        return BlockRows(made, originals) if settings.intakes else made
+
+    def router(result_position: ResultPosition) -> RouterMachine:
         config, beginning = router_config(query, settings), serving.begin(result_position, rows)
         if serving.successor is not None:
             keeps_order = is_same_order(query, serving.successor)
             return ClosingRouter(query, result_position, config, _log.error, beginning, keeps_order=keeps_order)
         return RouterMachine(query, result_position, config, _log.error, beginning)
-
-    def rows(stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:
-        return parse_messages(query.inputs[stream], query.needs_time, stream, partition, records, schemas)
 
     router_config(query, settings)  # a contradiction must end the start, not the first life
     if query.layout.workers not in (0, settings.workers):
@@ -53,7 +55,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
             f"setting workers is {settings.workers}, and the query's layout asks for {query.layout.workers}: "
             f"set {ENV_PREFIX}WORKERS to that, or remove 'workers' from the layout"
         )
-    return Wiring("router", machine, parse=rows, table=_table(query, settings, rows))
+    return Wiring("router", machine, parse=rows, originals=originals, table=_table(query, settings, rows))
 
 
 def _table(query: Query, settings: Settings, rows: Parse) -> Callable[[], TableReading] | None:

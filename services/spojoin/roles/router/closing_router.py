@@ -83,7 +83,7 @@ class ClosingRouter(RouterMachine):
             if place < limit and not self._inputs.answered.took(row):
                 self._refused.add(row)
         self._note_late(source, rows_where(rows, before(rows.offsets, rows.rows, limit)))
-        self._noted[source.key] = (rows.next_offset, 0)
+        self._noted[source.key] = rows.end
 
     def _note_late(self, source: PhysicalInput, rows: Rows) -> None:
         ordering = self._inputs.ordering
@@ -184,4 +184,5 @@ def _before(rows: Rows, offset: int) -> Rows:
     """Rows and dead letters of messages before an offset."""
     dead = [letter for letter in rows.dead if letter.offset < offset]
     kept = rows_where(rows, rows.offsets < offset)
-    return replace(kept, dead=dead, next_offset=min(rows.next_offset, offset))
+    next_offset, next_row = min(rows.end, (offset, 0))
+    return replace(kept, dead=dead, next_offset=next_offset, next_row=next_row)

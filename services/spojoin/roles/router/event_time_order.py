@@ -127,7 +127,7 @@ class EventTimeOrder:
 
     def _note_record(self, source: PhysicalInput, rows: Rows) -> None:
         if rows.heartbeat_us is not None and rows.heartbeat_us > source.heartbeat_us:
-            source.promised_at, source.heartbeat_us = (rows.next_offset, 0), rows.heartbeat_us
+            source.promised_at, source.heartbeat_us = rows.end, rows.heartbeat_us
         if rows.latest_ms is not None:
             source.latest_ms = rows.latest_ms
             self._first_ms = rows.latest_ms if self._first_ms is None else self._first_ms

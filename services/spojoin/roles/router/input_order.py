@@ -124,7 +124,7 @@ class BackfillOrder:  # P12.13
             return
         cut = self._cut_of(source)
         ahead, behind = _split(rows, cut)
-        self._enter(source, ahead, min(cut, (rows.next_offset, 0)))
+        self._enter(source, ahead, min(cut, rows.end))
         if len(behind) or behind.dead:
             self._held.append((source, behind))
 

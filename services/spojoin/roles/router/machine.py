@@ -8,11 +8,9 @@ inputs, wait in the queue until they are worth a frame, and go out as that frame
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from spojoin.errors import Fenced
 from spojoin.model import Query
-from spojoin.protocol.answered import before
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.grid import GridOfFrame
 from spojoin.protocol.machine import Action, Emit, Holder, InputMachine, ResultPosition, TableRows, Trim
@@ -20,7 +18,7 @@ from spojoin.protocol.topology import Topic
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.event_time_order import EventTimeOrder
 from spojoin.roles.router.frame_maker import FrameMaker
-from spojoin.roles.router.physical_input import rows_where
+from spojoin.roles.router.physical_input import rows_behind
 from spojoin.roles.router.queue import Cut
 from spojoin.roles.router.router_log import RouterLog
 from spojoin.roles.router.table_versions import RIGHT
@@ -260,9 +258,7 @@ def rows_from(rows: Rows, start: tuple[int, int]) -> Rows:
     firsts = [letter.offset for letter in rows.dead[:1]] + [int(each) for each in rows.offsets[:1]]
     if row == 0 or not firsts or min(firsts) > offset:
         return rows
-    kept = ~before(rows.offsets, rows.rows, start)
-    dead = [letter for letter in rows.dead if (letter.offset, letter.row) >= start]
-    return replace(rows_where(rows, kept), dead=dead)
+    return rows_behind(rows, start)
 
 
 #: A frame that isn't full goes out at once if no other frame waits for its results, and after `linger_ms` if at most

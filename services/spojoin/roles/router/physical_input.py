@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from spojoin.arrays import I64, Flags
-from spojoin.protocol.answered import NEVER, Place
+from spojoin.protocol.answered import NEVER, Place, before
 from spojoin.roles.router.queue import Origins, StreamColumns, concat_columns, concat_origins
 from spojoin.wire.records import DeadLetter, Rows, SourcePosition
 
@@ -69,7 +69,7 @@ class InputLedger:
             self._times = np.concatenate((self._times, rows.times_us))
         self.note_times(rows)
         self._dead.extend(dead)
-        self._end = max(self._end, end or (rows.next_offset, 0))
+        self._end = max(self._end, end or rows.end)
 
     def note_times(self, rows: Rows) -> None:
         """Note rows' event times, if they have any, for the lateness of later rows."""
@@ -214,6 +214,12 @@ def rows_where(rows: Rows, kept: Flags) -> Rows:
         members=None if rows.members is None else rows.members[kept],
         joins=None if rows.joins is None else rows.joins[kept],
     )
+
+
+def rows_behind(rows: Rows, place: Place) -> Rows:
+    """The rows and dead letters from a place on."""
+    dead = [letter for letter in rows.dead if (letter.offset, letter.row) >= place]
+    return replace(rows_where(rows, ~before(rows.offsets, rows.rows, place)), dead=dead)
 
 
 def resume_position(positions: dict[tuple[int, int], SourcePosition], stream: int, partition: int) -> SourcePosition:

@@ -2,8 +2,8 @@
 
 from helm.tables.rights_page import with_rights
 from spojoin.protocol.access import Person
-from spojoin.protocol.packing import PACKABLE, with_standbys
-from spojoin.protocol.topology import SHARED, TOPOLOGY, Role, Topic
+from spojoin.protocol.packing import with_standbys
+from spojoin.protocol.topology import MACHINE_ROLES, SHARED, TOPOLOGY, Role, Topic
 
 PAGE = """# By hand
 
@@ -29,7 +29,7 @@ def test_each_user_has_a_row_with_its_topics():
     for edge in TOPOLOGY:
         shown = {Topic.INPUT: "`INPUT`", Topic.DEAD: "`INPUT.dlq`"}
         removed = [topic for topic in Topic if topic not in SHARED and edge.role is Role.ROUTER]
-        beats = (Topic.PRESENCE,) if edge.role in PACKABLE else ()
+        beats = (Topic.PRESENCE,) if edge.role in MACHINE_ROLES else ()
         cells = with_standbys(edge).reads, edge.writes, (*edge.trims, *removed)
         for cell, topics in zip(rows[edge.role][1:4], cells, strict=True):
             assert set(cell.split()) == {shown.get(topic, f"`{topic.value}`") for topic in (*topics, *beats)}

@@ -6,9 +6,9 @@ depend on its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from spojoin.model import Stream
+from spojoin.model import Query, Stream
 from spojoin.roles.router.reading.formats import NO_VALUE, by_format
 from spojoin.roles.router.reading.original_rows import OriginalRows
 from spojoin.roles.router.reading.parsing import Message, Parsing
@@ -17,6 +17,13 @@ from spojoin.wire.records import Rows
 
 #: Without a registry.
 NO_SCHEMAS = RegisteredSchemas()
+
+
+def parser(query: Query, schemas: RegisteredSchemas) -> Callable[[int, int, Sequence[Message]], Rows]:
+    """The function that makes rows of messages of a partition of one of a query's inputs."""
+    return lambda stream, partition, messages: parse_messages(
+        query.inputs[stream], query.needs_time, stream, partition, messages, schemas
+    )
 
 
 def parse_messages(

@@ -1,0 +1,1 @@
+"""The intake: reads some of the inputs' partitions, and writes their rows, coded, in blocks."""
