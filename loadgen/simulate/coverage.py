@@ -20,7 +20,7 @@ from spojoin.roles.router.config import RouterConfig
 from spojoin.wire.records import Closing, DeadLetter, Frame, Part, Record, Result
 
 #: The roles that are killed, by the name of their processes.
-ROLES = ("router", "mutable", "permutation", "pojoin", "logical-and", "sink")
+ROLES = ("intake", "router", "mutable", "permutation", "pojoin", "logical-and", "sink")
 
 #: Events by group: a rule of the protocol, faults, roles, forms of statements.
 EVENTS: Mapping[str, tuple[str, ...]] = {
@@ -53,7 +53,15 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
     "P6 parts": ("repeated chunk cut", "chunk ahead of its turn refused", "part of a finished frame dropped"),
     "P7 places": ("worker waits for a batch", "batch comes before its frame", "worker searches batches"),
     "P8 batches": ("batch sealed full", "batch sealed early", "batch written twice"),
-    "P9 recovery": ("frames trimmed", "batches trimmed", "runs trimmed", "partials trimmed", "matches trimmed"),
+    "P9 recovery": (
+        "frames trimmed",
+        "batches trimmed",
+        "runs trimmed",
+        "partials trimmed",
+        "matches trimmed",
+        "blocks trimmed",
+        "positions trimmed",
+    ),
     "P10 chunks": ("part in several chunks", "result in several records"),
     "P11 workers": (
         "worker count changes in the log",
@@ -96,6 +104,15 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
         "frame evaluated by one of several joiners",
         "batch sorted by one of several joiners",
         "frame combined by one of several logical ANDs",
+    ),
+    "P23 blocks": (
+        "block ends within a message",
+        "block with dead letters",
+        "block that was taken before left out",
+        "block taken in part",
+        "intake begins where a router resumes",
+        "intake waits for the router",
+        "router that is silent forgets a block",
     ),
     "P12 generations": (
         "log closed",

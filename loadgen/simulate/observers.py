@@ -28,6 +28,7 @@ from spojoin.protocol.result_partitions import ResultPartition
 from spojoin.protocol.services import Rotation, role_of
 from spojoin.protocol.standby import Seat, Standby
 from spojoin.protocol.topology import Role, Topic
+from spojoin.roles.intake.machine import IntakeMachine
 from spojoin.roles.logical_and.machine import LogicalAndMachine
 from spojoin.roles.mutable.machine import MutableMachine, StreamStore
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
@@ -35,15 +36,18 @@ from spojoin.roles.pojoin.selection import AskedProbes, KeySelection
 from spojoin.roles.pojoin.stand_in import StandIn
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router.asking import AskingSide
+from spojoin.roles.router.block_rows import BlockRows
 from spojoin.roles.router.event_time_order import EventTimeOrder
 from spojoin.roles.router.machine import RouterMachine, WorkerRequest
 from spojoin.roles.router.spread_keys import SpreadKeys
 from spojoin.roles.router.value_numbers import ValueNumbers
 from spojoin.roles.sink.assembly import FrameSpan, PartChunks, WaitingParts
 from spojoin.roles.sink.machine import SinkMachine
+from spojoin.wire.blocks import start_of
 from spojoin.wire.records import (
     Barrier,
     Batch,
+    Block,
     Frame,
     Part,
     Presence,
@@ -447,6 +451,35 @@ def _has(events: Events, is_own: bool, *_: object) -> None:
 @_after(Process, "_is_out")
 def _was_out(events: Events, is_out: bool, *_: object) -> None:
     events["P20 result partitions", "result of a partition that is ahead left out"] += is_out
+
+
+# --- intakes ----------------------------------------------------------------------------------------------------------
+
+
+@_after(IntakeMachine, "_begin_if_ready")
+def _intake_begins(events: Events, _: None, intake: IntakeMachine) -> None:
+    events["P23 blocks", "intake begins where a router resumes"] += intake.active and bool(intake._starts)
+
+
+@_after(IntakeMachine, "wants_rows")
+def _intake_wants(events: Events, wants: bool, *_: object) -> None:
+    events["P23 blocks", "intake waits for the router"] += not wants
+
+
+@_before(BlockRows, "_take")
+def _takes_block(events: Events, rows: BlockRows, key: tuple[int, int], block: Block) -> None:
+    taken = rows._reached(key)
+    events["P23 blocks", "block that was taken before left out"] += block.end <= taken
+    events["P23 blocks", "block taken in part"] += block.first < taken < block.end
+    events["P23 blocks", "block ends within a message"] += block.next_row > 0
+    events["P23 blocks", "block with dead letters"] += block.refused is not None
+
+
+@_before(BlockRows, "_forget_settled")
+def _silent_router(events: Events, rows: BlockRows) -> None:
+    sources = rows.sources()
+    gone = sum(held[0].end <= start_of(sources, key) for key, held in rows._held.items() if held)
+    events["P23 blocks", "router that is silent forgets a block"] += gone
 
 
 # --- packings and standbys --------------------------------------------------------------------------------------------

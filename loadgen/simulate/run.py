@@ -11,6 +11,7 @@ from random import Random
 from unittest.mock import patch
 
 from loadgen.simulate.asking_mutants import ASKING_MUTANTS, FULL_MUTANTS
+from loadgen.simulate.block_mutants import BLOCK_MUTANTS
 from loadgen.simulate.drawn_statement import asking, elaborate
 from loadgen.simulate.key_mutants import KEY_MUTANTS
 from loadgen.simulate.mutants import LISTING_MUTANTS, MUTANTS, Mutant
@@ -26,7 +27,7 @@ from loadgen.simulate.world import World
 FAULTS_SHOWN = 40
 #: The bugs that may be planted in a seed without options.
 _PLANTED_IN_STATEMENTS = {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS, **KEY_MUTANTS}
-_PLANTED = {**MUTANTS, **PACK_MUTANTS, **LISTING_MUTANTS, **SINK_MUTANTS, **HARMLESS}
+_PLANTED = {**MUTANTS, **PACK_MUTANTS, **LISTING_MUTANTS, **SINK_MUTANTS, **BLOCK_MUTANTS, **HARMLESS}
 
 
 @dataclass(frozen=True, slots=True)

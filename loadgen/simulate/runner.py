@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from loadgen.simulate.asking_mutants import ASKING_MUTANTS, FULL_MUTANTS
+from loadgen.simulate.block_mutants import BLOCK_MUTANTS
 from loadgen.simulate.drawn_table import draw_table
 from loadgen.simulate.generation_mutants import GENERATION_MUTANTS, REPLACED_ASKING_MUTANTS
 from loadgen.simulate.generations import (
@@ -55,7 +56,9 @@ class RunKind:
     mutants: Mapping[str, Mutant]
 
 
-SERVED = RunKind("", draw, run_scenario, run_seed, {**MUTANTS, **PACK_MUTANTS, **LISTING_MUTANTS, **SINK_MUTANTS})
+SERVED = RunKind(
+    "", draw, run_scenario, run_seed, {**MUTANTS, **PACK_MUTANTS, **LISTING_MUTANTS, **SINK_MUTANTS, **BLOCK_MUTANTS}
+)
 REPLACED = RunKind(
     "--generations",
     draw_replacement,

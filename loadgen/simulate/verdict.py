@@ -336,7 +336,7 @@ def check_memory(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome
         raise Wrong(
             f"{outcome.frames_retained} frames are retained at rest; at most {frames_bound(scenario)} are needed"
         )
-    for topic in (Topic.PARTIALS, Topic.MATCHES, Topic.RUNS):
+    for topic in (Topic.BLOCKS, Topic.PARTIALS, Topic.MATCHES, Topic.RUNS):
         if outcome.retained[topic]:
             raise Wrong(f"{outcome.retained[topic]} records of {topic} are retained, though all results are out")
 

@@ -101,7 +101,8 @@ class InputEnds(InputPartitions):
                 if end is None:
                     continue
                 self._ends[source] = end
-            self._machine.on_input_end(stream, partition, ended=taken is not None and taken >= self._ends[source])
+            is_ended = taken is not None and taken >= self._ends[source]  # P23.6
+            self._machine.on_input_end(stream, partition, ended=is_ended)
         yield from ()
 
     def waits_since_ms(self) -> int | None:

@@ -400,7 +400,8 @@ class Run:
     places: int64 (n,), as in `StreamSlice`; None if all equal the tuples' indexes
     lower, own: int64 (n,), as in `StreamSlice`, for rows that ask; None for others
     An empty run means that the log no longer holds this batch or older ones: they were made, or have expired.
-    frame_id, live_batch: once results are out for this frame, no window reaches an older batch of the stream than this
+    frame_id, live_batches: once results are out for this frame, no window reaches an older batch of each stream than
+        these
     """
 
     stream: int
@@ -418,7 +419,7 @@ class Run:
     own: Seldom[I64] = None
     lower: Seldom[I64] = None
     frame_id: int = 0
-    live_batch: int = 0
+    live_batches: tuple[int, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -660,13 +661,9 @@ class InputEnd:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """How far a router has come in each input whose rows come in blocks (rule P23).
-
-    source: where its successor would resume; taken: up to where it has taken rows
-    """
+    """Up to where a router has taken rows of each input whose rows come in blocks (rule P23)."""
 
     source: SourceState
-    taken: SourceState
 
 
 Record = (

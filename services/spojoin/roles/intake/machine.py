@@ -1,7 +1,7 @@
 """The intake's state machine: rows of some partitions of the inputs in, blocks out (rule P23 of the protocol page).
 
-It keeps nothing that it couldn't read again: it begins at the positions that the router has written, so a block may
-come twice, and the router takes each row once.
+It keeps nothing that it couldn't read again: it begins where the router has taken rows, and if a block comes twice, the
+router takes each of its rows once.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ class IntakeMachine(InputMachine):
         self.active = False
         self._share = share
         self._inputs: dict[tuple[int, int], InputAhead] = {}
-        self._positions = Positions({}, {})
-        self._is_told = False
+        self._taken: SourceState | None = None
         self._starts: SourceState = {}
         self._is_chosen = False
 
@@ -37,9 +36,9 @@ class IntakeMachine(InputMachine):
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Note how far the router has come."""
         if isinstance(record, Positions):
-            self._positions, self._is_told = record, True
+            self._taken = record.source
             for key, ahead in self._inputs.items():
-                ahead.forget_taken(_taken_of(record, key))
+                ahead.forget_taken(start_of(self._taken, key))
             self._begin_if_ready()
         yield from ()
 
@@ -50,8 +49,8 @@ class IntakeMachine(InputMachine):
         yield from ()
 
     def _begin_if_ready(self) -> None:  # P23.3
-        if self._is_chosen and self._is_told and not self.active:
-            self._starts = self._positions.source
+        if self._is_chosen and self._taken is not None and not self.active:
+            self._starts = self._taken
             self.active = True
 
     # -- the inputs
@@ -79,7 +78,7 @@ class IntakeMachine(InputMachine):
     def _ahead(self, stream: int, partition: int) -> InputAhead:
         key = stream, partition
         if key not in self._inputs:
-            self._inputs[key] = InputAhead(start_of(self._starts, key), _taken_of(self._positions, key))
+            self._inputs[key] = InputAhead(start_of(self._starts, key), start_of(self._taken or {}, key))
         return self._inputs[key]
 
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:
@@ -106,10 +105,6 @@ class IntakeMachine(InputMachine):
     def on_table(self, version: TableRows) -> Iterator[Action]:
         """The router reads tables."""
         yield from ()
-
-
-def _taken_of(positions: Positions, key: tuple[int, int]) -> Place:
-    return max(start_of(positions.taken, key), start_of(positions.source, key))
 
 
 class BlockAhead(NamedTuple):

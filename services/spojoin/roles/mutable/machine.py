@@ -68,8 +68,8 @@ class MutableMachine(Machine):
 
     def _send_runs(self, frame: Frame) -> Iterator[Action]:
         """Send runs; empty ones for batches that no window reaches where results end: others may not send theirs."""
+        live = tuple(piece.live_batch for piece in frame.slices)
         if frame.frame_id < self._out_to:
-            live = [piece.live_batch for piece in frame.slices]
             self._unsent = deque(
                 run if run.batch_id >= live[run.stream] else _empty_run(run.stream, run.batch_id, run.predicate)
                 for run in self._unsent
@@ -77,7 +77,7 @@ class MutableMachine(Machine):
         if frame.frame_id >= self._out_to - 1:
             while self._unsent:
                 run = self._unsent.popleft()
-                run.frame_id, run.live_batch = frame.frame_id, frame.slices[run.stream].live_batch
+                run.frame_id, run.live_batches = frame.frame_id, live
                 yield Emit(Topic.RUNS, 0, run)
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:

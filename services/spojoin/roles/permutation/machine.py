@@ -49,9 +49,9 @@ class PermutationMachine(Machine):
             yield from self._take((record.stream, record.batch_id), record)
 
     def _note_live(self, run: Run) -> None:
-        live = self._live[run.stream]
-        if run.live_batch > (live[-1][1] if live else 0):
-            live.append((run.frame_id, run.live_batch))
+        for live, batch_id in zip(self._live, run.live_batches, strict=False):  # those of older logs have none
+            if batch_id > (live[-1][1] if live else 0):
+                live.append((run.frame_id, batch_id))
 
     def _take(self, key: BatchKey, run: Run) -> Iterator[Action]:
         runs = self._runs.setdefault(key, {})

@@ -1,8 +1,8 @@
 """How rows that intakes have read reach a router: each row once, whatever blocks come twice (rule P23).
 
-Each intake that begins, begins at or before the place at which the router would resume, and continues each block where
-it ended the last one. So whichever blocks are there, the next row of each input is in one of them, and the router takes
-of each block what it has not taken yet.
+An intake begins at a place up to which a router has taken rows, so the rows before it are in earlier blocks, or in the
+log. It continues each block where the last one ended, and blocks are kept until their rows are in the log for good. So
+a router finds every row from where it resumes on, and takes of each block what it has not taken yet.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spojoin.protocol.machine import Action, Emit, InputMachine, InputThrough, R
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.physical_input import rows_behind
 from spojoin.wire.blocks import Originals, Place, rows_of, start_of
-from spojoin.wire.records import Block, Frame, InputEnd, Positions, Record, Rows, SourcePosition, SourceState
+from spojoin.wire.records import NO_TIME, Block, Frame, InputEnd, Positions, Record, Rows, SourcePosition, SourceState
 
 #: How often the router writes how far it has come.
 POSITIONS_MS = 50
@@ -197,8 +197,8 @@ class BlockRows(InputThrough):
         yield from self._give_rows()
         if self.active and now_ms >= self._write_at_ms:
             self._write_at_ms = now_ms + POSITIONS_MS
-            taken = {key: SourcePosition(*place, 0) for key, place in self._taken.items()}
-            positions = Positions(self._settlement.settled, taken)
+            taken = {key: SourcePosition(*place, NO_TIME) for key, place in self._taken.items()}
+            positions = Positions(self._settlement.settled | taken)
             if positions != self._written:
                 self._written = positions
                 yield Emit(Topic.POSITIONS, 0, positions)

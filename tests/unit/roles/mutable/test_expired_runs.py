@@ -104,10 +104,10 @@ def test_runs_of_batches_that_results_have_passed_are_not_kept(frames):
     machine = PermutationMachine(QUERY, START)
     left = [run for run in runs(Joiner(QUERY, (0, 1), START), frames) if run.batch_id or run.predicate]
     assert [batch.batch_id for batch in give(machine, left)] == [1, 2, 3, 4, 5]
-    last = max(left, key=lambda run: run.live_batch)
-    assert last.live_batch > 1
+    last = max(left, key=lambda run: run.live_batches)
+    assert last.live_batches[0] > 1
     assert machine.on_result_position(ResultPosition(last.frame_id, 0))[:1] != [Trim(Topic.RUNS, 0, len(left))]
     assert machine.on_result_position(ResultPosition(last.frame_id + 1, 0)) == [
-        Trim(Topic.RUNS, 0, sum(run.batch_id < last.live_batch for run in left))
+        Trim(Topic.RUNS, 0, sum(run.batch_id < last.live_batches[0] for run in left))
     ]
     assert machine.state_tuples() == 0
