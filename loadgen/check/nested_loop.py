@@ -71,7 +71,7 @@ class ProbeSide(NamedTuple):
     target: int
 
 
-class Block(NamedTuple):
+class ProbesMask(NamedTuple):
     """Partners found: mask[i, j] says whether probe i of the block joins stored tuple `first + j`."""
 
     first: int
@@ -141,7 +141,7 @@ class NestedLoop:
             yield begin, probes[begin : begin + size]
             begin += size
 
-    def _blocks(self, number: int, probes: I64) -> Iterator[Block]:
+    def _blocks(self, number: int, probes: I64) -> Iterator[ProbesMask]:
         """Masks over the union of the probes' windows, STORED tuples at a time; a mask is valid until the next."""
         lower, upper = (bound[probes] for bound in self.role_windows[number])
         for begin in range(int(lower.min()), int(upper.max()), STORED):
@@ -150,7 +150,7 @@ class NestedLoop:
             if begin < lower.max() or end > upper.min():
                 index = np.arange(begin, end)
                 mask &= (index >= lower[:, None]) & (index < upper[:, None])
-            yield Block(begin, mask)
+            yield ProbesMask(begin, mask)
 
     def _satisfied(self, number: int, probes: I64, stored: slice) -> Flags:
         """Whether probes (rows) and stored tuples (columns) satisfy all predicates."""

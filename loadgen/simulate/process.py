@@ -122,7 +122,7 @@ class Process:
         self.name = name
         self.machine = machine
         self.log = log
-        edge = edge_of(post.roles, has_others=has_other_workers)
+        edge = edge_of(post.roles, has_others=has_other_workers, has_intakes=True)
         reads = records_read(with_standbys(edge) if isinstance(machine, Standby) else edge)
         inputs = [target for target in log.partitions if target[0] in reads]
         if isinstance(machine, Standby):

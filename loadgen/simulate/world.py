@@ -254,7 +254,7 @@ class World:
         members = members_of(post.group, joiners, self._packing.inside)
         ahead = EVALUATING if self.scenario.query.layout.has_mutable_part else ()
         fellows = [Fellow(each.role, self._machine(each, name, joiners, 1), each.role in ahead) for each in members]
-        return pack_of(fellows, edge_of(post.group, has_others=self._has_others))
+        return pack_of(fellows, edge_of(post.group, has_others=self._has_others, has_intakes=True))
 
     def _router(self, name: str, result_position: ResultPosition) -> InputMachine:
         config = for_router(self.scenario, name, self._names, self._workers)

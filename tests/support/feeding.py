@@ -44,6 +44,12 @@ class FakeRouter(FakeMachine):
         if ended:
             self.ends.append((stream, partition))
 
+    def reads_input(self, stream: int, partition: int) -> bool:
+        return True
+
+    def on_position(self, stream: int, partition: int, offset: int) -> Iterator[Action]:
+        yield from ()
+
     def doubts_end(self, stream: int, partition: int) -> bool:
         return (stream, partition) in self.doubted
 
@@ -68,5 +74,5 @@ class Feeding:
 
     def turn(self) -> None:
         self.feed.refresh()
-        self.feed.intake.fill(0)
+        self.feed.ahead.fill(0)
         list(self.feed.give_rows())

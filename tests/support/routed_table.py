@@ -8,10 +8,10 @@ from typing import NamedTuple
 from spojoin.model import Query
 from spojoin.protocol.machine import START, Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
+from spojoin.reading.parse import parse_messages
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.reading.parse import parse_messages
-from spojoin.roles.router.reading.table_topic import CompactedTable
+from spojoin.roles.router.table_topic import CompactedTable
 from spojoin.wire.codec import encode
 from spojoin.wire.records import Barrier, DeadLetter, Frame
 

@@ -21,8 +21,8 @@ from spojoin.model import EmitOn, Order, Query
 from spojoin.ports.interfaces import Log, LogPartition, LogRecord, LogWriter, records_between
 from spojoin.ports.kafka import KafkaLog
 from spojoin.protocol.topology import ENDED, HEARTBEAT, Topic
-from spojoin.roles.router.reading.parse import parse_messages
-from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
+from spojoin.reading.parse import parse_messages
+from spojoin.reading.registered_rows import RegisteredSchemas
 from spojoin.runtime.generations import GenerationsTopic
 from spojoin.runtime.registry import registry_of
 from spojoin.runtime.settings import Settings

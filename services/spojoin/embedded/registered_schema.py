@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spojoin.columns.inferred import InferredSchema, infer_schema
 from spojoin.model import ColumnType, TypeName
-from spojoin.roles.router.reading.readout import BadMessage
+from spojoin.reading.readout import BadMessage
 from spojoin.wire.registered import RegisteredSchema, SchemaKind, UnknownSchema
 
 _JSON = {
@@ -31,10 +31,10 @@ def columns_of(schema: RegisteredSchema, envelope: str | None = None) -> Inferre
         if schema.kind is SchemaKind.JSON:
             return _of_json(json.loads(schema.text), envelope)
         if schema.kind is SchemaKind.AVRO:
-            from spojoin.roles.router.reading.avro_rows import AvroDecoder  # noqa: PLC0415  (loads fastavro)
+            from spojoin.reading.avro_rows import AvroDecoder  # noqa: PLC0415  (loads fastavro)
 
             return _of_makers(AvroDecoder(schema).makers(envelope))
-        from spojoin.roles.router.reading.protobuf_rows import ProtobufFile  # noqa: PLC0415  (loads Protobuf's types)
+        from spojoin.reading.protobuf_rows import ProtobufFile  # noqa: PLC0415  (loads Protobuf's types)
 
         return _of_makers(ProtobufFile(schema).type_at((0,)).makers(envelope))
     except BadMessage as error:

@@ -20,8 +20,8 @@ from spojoin.embedded.engine import Engine
 from spojoin.kernels.common_slice import count_common, sum_common
 from spojoin.model import Query
 from spojoin.query.load import parse_query
+from spojoin.reading.parsing import positions_as_keys
 from spojoin.roles.router.config import UNLIMITED, RouterConfig
-from spojoin.roles.router.reading.parsing import positions_as_keys
 from spojoin.wire.codec import decode, encode
 
 #: Rows of a join: enough for nodes merged at several levels and split, which are too large to be scanned.

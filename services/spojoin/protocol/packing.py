@@ -109,14 +109,15 @@ def _group(part: str) -> Group:
     return tuple(role for role in PACKABLE if role.value in names)
 
 
-def edge_of(roles: Iterable[Role], *, has_others: bool = False) -> Edge:
+def edge_of(roles: Iterable[Role], *, has_others: bool = False, has_intakes: bool = False) -> Edge:
     """What a process of these roles reads and writes in the log.
 
     A derived topic counts only if another worker, or a process with other roles, reads or writes it.
     has_others: whether workers also run in other processes
+    has_intakes: whether intakes read the inputs for the router; otherwise there are no blocks (P23)
     """
     group = tuple(roles)
-    edges = [edge for edge in TOPOLOGY if edge.role in group]
+    edges = [edge if has_intakes else _without_blocks(edge) for edge in TOPOLOGY if edge.role in group]
     if len(group) == 1:
         return edges[0]
     outside = [edge for edge in TOPOLOGY if edge.role not in group or (has_others and edge.role is Role.POJOIN)]
@@ -130,17 +131,16 @@ def edge_of(roles: Iterable[Role], *, has_others: bool = False) -> Edge:
     )
 
 
+def _without_blocks(edge: Edge) -> Edge:
+    parts = ((topic for topic in each if topic not in BLOCK_TOPICS) for each in (edge.reads, edge.writes, edge.trims))
+    return Edge(edge.role, *map(tuple, parts))
+
+
 def with_standbys(edge: Edge) -> Edge:
     """The edge of one of several instances: one that writes runs also reads the batches made of them (P15)."""
     if Topic.RUNS not in edge.writes or Topic.BATCHES in edge.reads:
         return edge
     return replace(edge, reads=_in_order((*edge.reads, Topic.BATCHES)))
-
-
-def without_blocks(edge: Edge) -> Edge:
-    """The edge of a process of a query without intakes: the router reads the inputs itself (P23)."""
-    parts = ((topic for topic in each if topic not in BLOCK_TOPICS) for each in (edge.reads, edge.writes, edge.trims))
-    return Edge(edge.role, *map(tuple, parts))
 
 
 def touched(edge: Edge) -> frozenset[Topic]:

@@ -14,7 +14,7 @@ from spojoin.ports.interfaces import Clock, Log, LogPartition, LogRecord
 from spojoin.protocol.machine import Action, InputMachine, TableRows
 from spojoin.protocol.retention import stop_for_loss
 from spojoin.protocol.topology import Topic
-from spojoin.runtime.intake import Intake
+from spojoin.runtime.read_ahead import ReadAhead
 from spojoin.telemetry.metrics import TopicTraffic
 from spojoin.wire.records import Rows, SourcePosition
 
@@ -36,7 +36,7 @@ class InputPartitions:
     """Finds the partitions of the input topics, and looks up their ends."""
 
     def __init__(self, log: Log[bytes], machine: InputMachine, topics: Sequence[str], clock: Clock) -> None:
-        self.intake = Intake(log.reader(), clock)
+        self.ahead = ReadAhead(log.reader(), clock)
         self._log = log
         self._machine = machine
         self._topics = topics
@@ -78,7 +78,7 @@ class InputPartitions:
         return self._log.end(source)
 
     def close(self) -> None:
-        self.intake.reader.close()
+        self.ahead.reader.close()
 
 
 class InputEnds(InputPartitions):
@@ -145,7 +145,7 @@ class InputFeed(InputPartitions):
     def give_rows(self) -> Iterator[Action]:
         """Give the machine one chunk of each wanted input with records; yield the machine's actions."""
         for (stream, partition), source in self._opened.items():
-            queue = self.intake.waiting[source]
+            queue = self.ahead.waiting[source]
             if queue.records and self._machine.wants_rows(stream, partition):
                 chunk, size = queue.take_records(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX)
                 self._given[stream, partition].append((chunk[-1].offset, chunk[0].timestamp_ms))
@@ -158,20 +158,20 @@ class InputFeed(InputPartitions):
 
     def _note_end(self, stream: int, partition: int, source: LogPartition) -> Iterator[Action]:
         """Note whether an input is at its end; look up its end before it counts as idle: the known end may be old."""
-        ended = self.intake.is_drained(source)
+        ended = self.ahead.is_drained(source)
         if ended:
-            yield from self._machine.on_position(stream, partition, self.intake.reader.position(source))
+            yield from self._machine.on_position(stream, partition, self.ahead.reader.position(source))
         if ended and self._machine.doubts_end(stream, partition):
             end = self._find_end(source)
             if end is None:
                 return
-            ended = self.intake.has_passed(source, end)
+            ended = self.ahead.has_passed(source, end)
         self._machine.on_input_end(stream, partition, ended=ended)
 
     def has_work(self) -> bool:
         """Whether `give_rows` would give rows to the machine."""
         return any(
-            self.intake.waiting[source].records and self._machine.wants_rows(*key)
+            self.ahead.waiting[source].records and self._machine.wants_rows(*key)
             for key, source in self._opened.items()
         )
 
@@ -185,7 +185,7 @@ class InputFeed(InputPartitions):
         return min((at for at in oldest if at is not None), default=None)
 
     def _oldest_ms(self, key: tuple[int, int], at: SourcePosition | None) -> int | None:
-        given, queue = self._given[key], self.intake.waiting[self._opened[key]]
+        given, queue = self._given[key], self.ahead.waiting[self._opened[key]]
         while given and at is not None and given[0][0] < at.offset:
             given.popleft()
         if given:
@@ -198,7 +198,7 @@ class InputFeed(InputPartitions):
             if (stream, partition) not in self._opened:
                 source = LogPartition(self._topics[stream], partition)
                 at = positions.get((stream, partition))
-                self.intake.open(source, self._start(source, None if at is None else at.offset))
+                self.ahead.open(source, self._start(source, None if at is None else at.offset))
                 self._opened[stream, partition] = source
                 self._given[stream, partition] = deque()
 
@@ -239,7 +239,7 @@ class TableFeed:
     def __init__(
         self, log: Log[bytes], machine: InputMachine, topic: str | None, reading: TableReading, clock: Clock
     ) -> None:
-        self.intake = Intake(log.reader(), clock)
+        self.ahead = ReadAhead(log.reader(), clock)
         self._log = log
         self._machine = machine
         self._topic = topic
@@ -268,12 +268,12 @@ class TableFeed:
             yield from self._machine.on_table(version)
 
     def close(self) -> None:
-        self.intake.reader.close()
+        self.ahead.reader.close()
 
     def _is_due(self) -> bool:
         if not self._is_whole and (self._topic is None or self._targets is None or any(self._targets.values())):
             ends = {} if self._topic is None else self._targets
-            return ends is not None and all(self.intake.has_passed(source, end) for source, end in ends.items())
+            return ends is not None and all(self.ahead.has_passed(source, end) for source, end in ends.items())
         changed = self._changed_at_ms
         return changed is not None and self._clock.monotonic_ms() - changed >= self._reading.refresh_ms
 
@@ -283,8 +283,8 @@ class TableFeed:
             self._discover(topic)
         if self._targets is None:
             return
-        self.intake.fill(0.0)
-        for source, queue in self.intake.waiting.items():
+        self.ahead.fill(0.0)
+        for source, queue in self.ahead.waiting.items():
             if queue.records:
                 self._reading.add_messages(source.partition, queue.take_records(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX)[0])
                 self._changed_at_ms = self._changed_at_ms or now_ms
@@ -297,4 +297,4 @@ class TableFeed:
         if sources and self._targets is None:
             self._targets = {source: self._log.end(source) for source in sources}
             for source in sources:
-                self.intake.open(source, self._log.bounds(source).earliest)
+                self.ahead.open(source, self._log.bounds(source).earliest)

@@ -49,13 +49,11 @@ class Serving:
     input_topics: Mapping[str, str] | None = None
     sinks: int = 1
 
-    def topics(self, settings: Settings, logical_ands: int = 1) -> Topics:
-        """The generation's topics, with a partition of matches for that many logical ANDs."""
+    def topics(self, settings: Settings, logical_ands: int = 1, intakes: int = 0) -> Topics:
+        """The generation's topics, with partitions of matches and blocks for that many logical ANDs and intakes."""
         input_topics = settings.input_topics if self.input_topics is None else self.input_topics
         workers_max, generation = settings.workers_max, self.generation
-        return Topics.for_query(
-            self.query, workers_max, input_topics, generation, logical_ands, self.sinks, settings.intakes
-        )
+        return Topics.for_query(self.query, workers_max, input_topics, generation, logical_ands, self.sinks, intakes)
 
 
 class GenerationsTopic:
@@ -199,7 +197,9 @@ class GenerationChooser:
     def _announced_as_next(self, found: Generations, announcing: Announcing) -> Serving | None:
         """Announce the query after the preparations that are possible while the previous generation answers."""
         settings, next_number = self._settings, found.next_number
-        topics = Serving(self._query, next_number, sinks=settings.sinks).topics(settings, settings.logical_ands)
+        topics = Serving(self._query, next_number, sinks=settings.sinks).topics(
+            settings, settings.logical_ands, settings.intakes
+        )
         if self._settings.backfill is Backfill.WINDOW and not self._seen:
             _log.info("looking at the inputs, before the query is announced", inputs=topics.inputs)
             self._seen = seen_now(InputHistory(self._log, topics.inputs, announcing.parse, self._pulse), self._query)

@@ -23,7 +23,7 @@ from typing import cast
 from spojoin.protocol.machine import Action, InputMachine, Leaver, ResultPosition, Rewind, TakeOver
 from spojoin.protocol.topology import Topic
 from spojoin.runtime.departures import Departures
-from spojoin.runtime.intakes import Intakes
+from spojoin.runtime.inflow import Inflow
 from spojoin.runtime.loop_spec import LoopSpec, Surroundings
 from spojoin.runtime.outbox import POLL_S
 from spojoin.runtime.process import give_back
@@ -44,7 +44,7 @@ class Loop:
         self._world = world
         self._clock = world.clock
         self._departures = Departures(spec, world)  # L1
-        self._intakes = Intakes(spec, world)
+        self._inflow = Inflow(spec, world)
         self._is_caught_up = False
         self._is_idle = True
         self._next_tick_ms = self._next_trim_ms = 0.0
@@ -56,22 +56,22 @@ class Loop:
             raise
 
     def _start(self) -> None:
-        spec, world, results = self._spec, self._world, self._intakes.results
+        spec, world, results = self._spec, self._world, self._inflow.results
         world.health.is_ready, world.health.waits_for = False, "reading what is in the log"
         world.metrics.replay_began(world.clock.monotonic_ms())
-        self._intakes.bind()  # L2, L9
+        self._inflow.bind()  # L2, L9
         world.shared.log_id = world.log.topic_id(spec.topics.name(Topic.FRAMES))
         self._departures.begin(results)
         self._machine = spec.machine_factory(self._departures.result_position)
         world.reporter.begin_life(self._machine)
-        self._intakes.open(self._machine)  # L3
+        self._inflow.open(self._machine)  # L3
 
     def step(self, wait_s: float | None = None) -> None:
         """Read and deliver records, pass on the time and the result position, and settle emits.
 
         wait_s: how long to wait for records at most; by default until the next tick, and not at all while records wait
         """
-        self._intakes.receive(self._wait_s() if wait_s is None else wait_s)
+        self._inflow.receive(self._wait_s() if wait_s is None else wait_s)
         began_ms = self._clock.monotonic_ms()
         self._is_idle = self._deliver(began_ms + STEP_MS_MAX)
         self._tick()
@@ -101,7 +101,7 @@ class Loop:
     def close(self) -> None:
         """Close readers and writers; unsettled records may be lost, and the next life emits them again."""
         self._departures.close()
-        self._intakes.close()
+        self._inflow.close()
 
     def _wait_s(self) -> float:
         if not self._is_idle:
@@ -121,13 +121,13 @@ class Loop:
 
     def _deliver_round(self) -> bool:
         is_any = False
-        for taken in self._intakes.take_records(self._machine):
+        for taken in self._inflow.take_records(self._machine):
             self._perform(self._machine.on_record(*taken))
             is_any = True
-        if (feed := self._intakes.feed) is not None:
+        if (feed := self._inflow.feed) is not None:
             is_any |= feed.has_work()
             self._perform(feed.give_rows())
-        if (table := self._intakes.table) is not None:
+        if (table := self._inflow.table) is not None:
             self._perform(table.give_version())
         return is_any
 
@@ -145,13 +145,13 @@ class Loop:
         """L8: fence the previous speaker, then learn how far its results are out."""
         self._departures.fence()
         if Topic.RESULTS in self._spec.edge.writes:
-            self._intakes.read_results()
-            self._departures.go_on_after(self._intakes.results)
+            self._inflow.read_results()
+            self._departures.go_on_after(self._inflow.results)
         self._hear(self._departures.result_position)
 
     def _rewind(self, topic: Topic) -> None:
         """L7."""
-        self._intakes.rewind(topic)
+        self._inflow.rewind(topic)
         if self._world.health.is_ready:
             self._world.metrics.replay_began(self._clock.monotonic_ms())
         name = self._spec.topics.name(topic)
@@ -167,7 +167,7 @@ class Loop:
         self._departures.note_trims(self._machine.on_result_position(result_position))
 
     def _check_caught_up(self) -> None:
-        if not self._intakes.have_caught_up():
+        if not self._inflow.have_caught_up():
             return
         if not self._is_caught_up:
             self._is_caught_up = True
@@ -181,9 +181,9 @@ class Loop:
     def _check_ready(self) -> None:
         """A machine with inputs is ready when all of them exist and the log is its own."""
         health, machine = self._world.health, self._machine
-        if missing := self._intakes.missing:
+        if missing := self._inflow.missing:
             health.waits_for = f"input topic {missing[0]}"
-        elif not machine.is_silent and self._intakes.feed and not cast("InputMachine", machine).active:
+        elif not machine.is_silent and self._inflow.feed and not cast("InputMachine", machine).active:
             health.waits_for = "its claim to the log"
         else:
             health.is_ready = True
@@ -193,19 +193,19 @@ class Loop:
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._next_trim_ms:
             self._next_trim_ms = now_ms + TRIM_MS
-            self._departures.trim(self._intakes.needless_beats())
+            self._departures.trim(self._inflow.needless_beats())
         if now_ms >= self._next_discovery_ms:
             self._next_discovery_ms = now_ms + DISCOVERY_MS
-            self._intakes.check_topics()  # L9
-            self._intakes.open_partitions()
+            self._inflow.check_topics()  # L9
+            self._inflow.open_partitions()
         if self._world.reporter.is_due():
             self._report()
 
     def _report(self) -> None:
-        reporter, departures, feed = self._world.reporter, self._departures, self._intakes.feed
-        self._intakes.measure(self._machine)
+        reporter, departures, feed = self._world.reporter, self._departures, self._inflow.feed
+        self._inflow.measure(self._machine)
         departures.measure()
         reporter.measure(self._machine)
         waits_since_ms = None if feed is None else feed.waits_since_ms()
         reporter.note(waits_since_ms, departures.matches_out, is_silent=self._machine.is_silent)
-        reporter.publish(self._intakes.positions(), departures.result_position)
+        reporter.publish(self._inflow.positions(), departures.result_position)

@@ -28,7 +28,17 @@ from spojoin.runtime.process import end_when_changed, exit_status, limit_arenas,
 from spojoin.runtime.query_to_serve import choose_query
 from spojoin.runtime.settings import ENV_PREFIX, Settings
 from spojoin.runtime.topics import Topics, create_kept
-from spojoin.runtime.wiring import Wire, Wiring, alone, awaited_topics, edge_with, instance_of, packed, takes_over
+from spojoin.runtime.wiring import (
+    Wire,
+    Wiring,
+    alone,
+    awaited_topics,
+    edge_with,
+    instance_of,
+    intakes_of,
+    packed,
+    takes_over,
+)
 from spojoin.telemetry import log_lines
 from spojoin.telemetry.health_server import Health, HealthServer
 from spojoin.telemetry.metrics import Metrics
@@ -140,7 +150,7 @@ class ServiceRun:
             roles=self.roles,
             edge=edge,
             presence=presence,
-            topics=serving.topics(settings, _logical_ands(self.roles, settings)),
+            topics=serving.topics(settings, _logical_ands(self.roles, settings), intakes_of(self.roles, settings)),
             machine_factory=(
                 instance_of(wiring, settings, is_heir=not self.was_fenced) if waits else wiring.machine_factory
             ),
@@ -221,8 +231,8 @@ def expect(reporter: Reporter, roles: tuple[Role, ...], query: Query, settings: 
     """
     joiners = settings.joiners if roles == (Role.MUTABLE,) else 1
     workers = settings.workers if Role.ROUTER in roles else 1
-    logical_ands = _logical_ands(roles, settings)
-    needs = without_workers(query, joiners, settings.packing, logical_ands, sinks, settings.intakes)
+    logical_ands, intakes = _logical_ands(roles, settings), intakes_of(roles, settings)
+    needs = without_workers(query, joiners, settings.packing, logical_ands, sinks, intakes)
     reporter.expect(needs, workers, settings.workers_packed(), 1 + settings.standbys)
 
 

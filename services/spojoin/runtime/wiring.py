@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.access import SHARING
 from spojoin.protocol.machine import Idle, Machine, ResultPosition
 from spojoin.protocol.packed_machine import EVALUATING, Fellow, pack_of
-from spojoin.protocol.packing import edge_of, group_name, parse_packing, touched, without_blocks
+from spojoin.protocol.packing import edge_of, group_name, parse_packing, touched
 from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 from spojoin.protocol.services import idle_roles
 from spojoin.protocol.standby import Seat, standby_of
@@ -67,8 +67,13 @@ RELUCTANCE = 8
 
 def edge_with(roles: Iterable[Role], settings: Settings) -> Edge:
     """What a process of these roles reads and writes in the log."""
-    edge = edge_of(roles, has_others=settings.workers_max > settings.workers_packed())
-    return edge if settings.intakes else without_blocks(edge)
+    group, has_others = tuple(roles), settings.workers_max > settings.workers_packed()
+    return edge_of(group, has_others=has_others, has_intakes=intakes_of(group, settings) > 0)
+
+
+def intakes_of(roles: Collection[Role], settings: Settings) -> int:
+    """The number of intakes, which only they and the router know; 0 for others."""
+    return 0 if {Role.INTAKE, Role.ROUTER}.isdisjoint(roles) else settings.intakes
 
 
 def topics_needed(settings: Settings) -> frozenset[Topic]:

@@ -34,8 +34,10 @@ ALLOWED = _table("""
     expressions: suggest
     columns: expressions kernels suggest
     query: aggregates columns evaluation expressions suggest
+    reading: columns kernels protocol wire
     measures: expressions kernels wire
     aggregates: expressions kernels measures wire
+    roles.intake: protocol wire
     roles.logical_and: kernels measures protocol wire
     roles.mutable: kernels protocol wire
     roles.permutation: kernels protocol wire
@@ -45,23 +47,23 @@ ALLOWED = _table("""
     runtime: blocked_imports kernels ports protocol query suggest telemetry threads wire
     helm.tables: ports protocol runtime telemetry
     roles.predictor: kernels ports protocol query runtime wire
-    roles.router: columns evaluation kernels protocol suggest wire
+    roles.router: columns evaluation kernels protocol reading suggest wire
     roles.sink: aggregates expressions kernels measures protocol wire
-    embedded: columns evaluation explain expressions kernels protocol query roles.predictor roles.router roles.sink
-        suggest threads wire
+    embedded: columns evaluation explain expressions kernels protocol query reading roles.predictor roles.router
+        roles.sink suggest threads wire
     explain: columns evaluation index kernels protocol suggest
     client: ports protocol runtime wire
     page: ports protocol query runtime telemetry wire
     local: page ports protocol runtime
-    cli: blocked_imports columns embedded evaluation explain local page ports protocol query roles.router
+    cli: blocked_imports columns embedded evaluation explain local page ports protocol query reading
         roles.router.__main__ runtime runtime.__main__ spark suggest telemetry version wire
     loadgen.extras: cli
     loadgen.errors: loadgen.extras cli
     loadgen.bench: loadgen.machine local
     loadgen.load: loadgen.errors loadgen.machine cli local ports protocol query wire
     loadgen.simulate: aggregates cli columns index kernels loadgen.errors loadgen.load loadgen.papers loadgen.window
-        ports protocol query roles.logical_and roles.mutable roles.permutation roles.pojoin roles.router roles.sink
-        runtime wire
+        ports protocol query roles.intake roles.logical_and roles.mutable roles.permutation roles.pojoin roles.router
+        roles.sink runtime wire
     loadgen.check: cli columns loadgen.errors loadgen.load loadgen.window ports protocol query runtime spark wire
     loadgen.chaos: loadgen.check loadgen.errors loadgen.load loadgen.machine loadgen.window cli local ports protocol
         query telemetry wire
@@ -79,12 +81,13 @@ ALLOWED = _table("""
     spojoin.__main__: cli
     roles.controller: ports protocol runtime telemetry wire
     roles.controller.__main__: ports protocol roles.controller runtime telemetry
+    roles.intake.__main__: protocol reading roles.intake runtime
     roles.logical_and.__main__: protocol roles.logical_and runtime
     roles.mutable.__main__: protocol roles.mutable runtime
     roles.permutation.__main__: protocol roles.permutation runtime
     roles.pojoin.__main__: evaluation protocol roles.pojoin runtime
     roles.predictor.__main__: protocol roles.predictor runtime telemetry
-    roles.router.__main__: embedded ports protocol query roles.router runtime wire
+    roles.router.__main__: embedded protocol query reading roles.router runtime
     roles.sink.__main__: protocol roles.sink runtime
     runtime.__main__: protocol runtime telemetry
 """)

@@ -25,7 +25,7 @@ from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import ManualClock, MemoryLog
 from spojoin.protocol.topology import ENDED, HEARTBEAT
 from spojoin.query.load import parse_query
-from spojoin.roles.router.reading.parse import NO_SCHEMAS, parse_messages
+from spojoin.reading.parse import NO_SCHEMAS, parse_messages
 from spojoin.runtime.topics import Topics
 from spojoin.wire.codec import encode
 from spojoin.wire.records import Barrier, Frame, SourcePosition

@@ -19,8 +19,8 @@ from spojoin.columns.column_types import parse_type
 from spojoin.columns.values import is_uuid
 from spojoin.errors import BadData, QueryError
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
-from spojoin.roles.router.reading.parse import parse_messages
-from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
+from spojoin.reading.parse import parse_messages
+from spojoin.reading.registered_rows import RegisteredSchemas
 from spojoin.wire.registered import Reference, RegisteredSchema, SchemaKind
 from tests.support.confluent_messages import Registry
 from tests.support.messages import InputMessage

@@ -65,7 +65,13 @@ def test_a_process_has_a_name_that_says_its_roles():
 
 def test_a_role_alone_has_its_row_of_the_table():
     for edge in TOPOLOGY:
-        assert edge_of((edge.role,)) == edge
+        assert edge_of((edge.role,), has_intakes=True) == edge
+
+
+def test_without_intakes_there_are_no_blocks():
+    assert Topic.INPUT in edge_of((Role.ROUTER,)).reads
+    for edge in map(edge_of, ((edge.role,) for edge in TOPOLOGY)):
+        assert {Topic.BLOCKS, Topic.POSITIONS}.isdisjoint((*edge.reads, *edge.writes, *edge.trims))
 
 
 def test_what_all_readers_and_writers_share_is_no_topic():

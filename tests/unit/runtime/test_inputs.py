@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spojoin.ports.interfaces import LogPartition, LogRecord
-from spojoin.runtime import intake
+from spojoin.runtime import read_ahead
 from spojoin.runtime.feeds import ASK_MS, DISCOVERY_MS
 from spojoin.wire.records import SourcePosition
 from tests.support.feeding import Feeding
@@ -96,7 +96,7 @@ def test_topics_and_partitions_that_come_later_are_found():
 
 
 def test_a_full_queue_stops_one_input_and_not_the_other(monkeypatch):
-    monkeypatch.setattr(intake, "WAITING_RECORDS_MAX", 10)
+    monkeypatch.setattr(read_ahead, "WAITING_RECORDS_MAX", 10)
     test = Feeding(a=1, b=1)
     test.machine.active = True
     test.machine.full = {(0, 0)}
@@ -104,7 +104,7 @@ def test_a_full_queue_stops_one_input_and_not_the_other(monkeypatch):
     for _ in range(5):
         test.put("b", 0)
         test.turn()
-    waiting = test.feed.intake.waiting[LogPartition("a", 0)]
+    waiting = test.feed.ahead.waiting[LogPartition("a", 0)]
     assert len(test.machine.rows) == 5
     assert waiting.is_paused
     test.machine.full = set()
@@ -115,15 +115,15 @@ def test_a_full_queue_stops_one_input_and_not_the_other(monkeypatch):
 
 
 def test_when_all_queues_are_full_nothing_is_read(monkeypatch):
-    monkeypatch.setattr(intake, "WAITING_RECORDS_MAX", 10)
-    monkeypatch.setattr(intake, "POLL_RECORDS_MAX", 10)
+    monkeypatch.setattr(read_ahead, "WAITING_RECORDS_MAX", 10)
+    monkeypatch.setattr(read_ahead, "POLL_RECORDS_MAX", 10)
     test = Feeding(a=1)
     test.machine.active = True
     test.machine.full = {(0, 0)}
     test.put("a", 0, 100)
     for _ in range(5):
         test.turn()
-    waiting = test.feed.intake.waiting[LogPartition("a", 0)]
+    waiting = test.feed.ahead.waiting[LogPartition("a", 0)]
     assert len(waiting.records) == 10
     assert not waiting.is_paused
 
@@ -142,7 +142,7 @@ def test_when_all_queues_are_full_nothing_is_read(monkeypatch):
     ],
 )
 def test_a_piece_ends_with_the_record_that_fills_it(sizes, records_max, bytes_max, taken):
-    waiting = intake.WaitingRecords()
+    waiting = read_ahead.WaitingRecords()
     records = [LogRecord(LogPartition("a", 0), at, 0, b"x" * size, ()) for at, size in enumerate(sizes)]
     waiting.add_records(records)
     assert waiting.bytes == sum(sizes)

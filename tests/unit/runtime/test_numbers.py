@@ -11,7 +11,7 @@ from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
-from spojoin.roles.router.reading.parse import parse_messages
+from spojoin.reading.parse import parse_messages
 from spojoin.runtime import backfill
 from spojoin.runtime.generations import beginning_after
 from spojoin.runtime.topics import Topics

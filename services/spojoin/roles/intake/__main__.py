@@ -5,9 +5,9 @@ from __future__ import annotations
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.services import Rotation, names
 from spojoin.protocol.topology import Role
+from spojoin.reading.parse import parser
+from spojoin.reading.registered_rows import RegisteredSchemas
 from spojoin.roles.intake.machine import IntakeMachine
-from spojoin.roles.router.reading.parse import parser
-from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
 from spojoin.runtime.generations import Serving
 from spojoin.runtime.process import leave, main
 from spojoin.runtime.registry import registry_of

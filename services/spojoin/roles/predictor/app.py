@@ -28,7 +28,7 @@ from spojoin.query.fingerprint import fingerprint
 from spojoin.roles.predictor.faust_kafka import make_app
 from spojoin.roles.predictor.machine import PredictorMachine
 from spojoin.runtime.generations import GenerationChooser, Serving, goes_on
-from spojoin.runtime.intakes import check_query
+from spojoin.runtime.inflow import check_query
 from spojoin.runtime.loop_spec import Surroundings
 from spojoin.runtime.query_to_serve import QueryToServe
 from spojoin.runtime.service import ANNOUNCER, BACKOFF_S_MAX, BACKOFF_S_MIN, create_topics, expect

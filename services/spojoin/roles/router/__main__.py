@@ -13,13 +13,13 @@ from spojoin.protocol.key_columns import BY_KEY, check_key
 from spojoin.protocol.machine import InputMachine, ResultPosition
 from spojoin.protocol.topology import Role
 from spojoin.query.fingerprint import is_same_order
+from spojoin.reading.parse import parser
+from spojoin.reading.registered_rows import RegisteredSchemas
 from spojoin.roles.router.block_rows import BlockRows
 from spojoin.roles.router.closing_router import ClosingRouter
 from spojoin.roles.router.config import HANDOVER_FRAMES, RouterConfig
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.reading.parse import parser
-from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
-from spojoin.roles.router.reading.table_topic import CompactedTable
+from spojoin.roles.router.table_topic import CompactedTable
 from spojoin.runtime.feeds import Parse, TableReading
 from spojoin.runtime.generations import Serving
 from spojoin.runtime.originals import OriginalMessages

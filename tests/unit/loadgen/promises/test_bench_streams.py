@@ -15,7 +15,7 @@ from loadgen.promises.serving import INTERVAL_S, PacedProducer, arrow_messages, 
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.memory import MemoryLog
 from spojoin.query.load import parse_query
-from spojoin.roles.router.reading.parse import parse_messages
+from spojoin.reading.parse import parse_messages
 from spojoin.wire.records import Result
 from spojoin.wire.results import result_to_message
 from tests.support.messages import InputMessage

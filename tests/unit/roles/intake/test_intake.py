@@ -162,7 +162,7 @@ def test_the_end_of_an_input_is_said_once() -> None:
 # --- a router's rows of blocks ----------------------------------------------------------------------------------------
 
 
-class FakeRouter(InputMachine):
+class RouterOfRows(InputMachine):
     """Takes rows while it wants them; `wants`: by input, by default all."""
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ class Blocks:
     """A router's rows of blocks; offsets of the blocks' partition 0 count up."""
 
     def __init__(self, state: SourceState | None = None) -> None:
-        self.router = FakeRouter()
+        self.router = RouterOfRows()
         self.router.state = state or {}
         self.rows = BlockRows(self.router, lambda *_: lambda *_: Came(b"", None, (), None))
         self.rows.on_inputs([(0, 0), (0, 1)])

@@ -7,7 +7,7 @@ import pytest
 
 from spojoin.model import TRACE
 from spojoin.query.load import parse_query
-from spojoin.roles.router.reading.parse import parse_messages
+from spojoin.reading.parse import parse_messages
 from tests.support.messages import InputMessage
 
 QUERY = """

@@ -14,10 +14,10 @@ from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.machine import START, Action, Emit, ResultPosition, TableRows
 from spojoin.protocol.topology import Topic
 from spojoin.query.load import parse_query
+from spojoin.reading.parse import parse_messages
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.machine import RouterMachine
-from spojoin.roles.router.reading.parse import parse_messages
-from spojoin.roles.router.reading.table_topic import CompactedTable
+from spojoin.roles.router.table_topic import CompactedTable
 from spojoin.roles.router.table_versions import TableVersion
 from spojoin.wire.records import Barrier, DeadLetter, Frame, Rows
 from tests.support.long import first_of

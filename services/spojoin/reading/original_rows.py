@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 
 from spojoin.arrays import I64
-from spojoin.roles.router.reading.formats import format_of
-from spojoin.roles.router.reading.parsing import Message
+from spojoin.reading.formats import format_of
+from spojoin.reading.parsing import Message
 from spojoin.wire.records import Came
 from spojoin.wire.results import CONTENT_TYPE
 

@@ -15,7 +15,7 @@ from spojoin.columns.extract import Extracted
 from spojoin.columns.stream_columns import no_payload
 from spojoin.kernels.texts import path_bytes, write_paths
 from spojoin.model import Stream
-from spojoin.roles.router.reading.readout import (
+from spojoin.reading.readout import (
     AddHeaders,
     Headers,
     Readout,
@@ -23,7 +23,7 @@ from spojoin.roles.router.reading.readout import (
     needs_headers,
     with_headers,
 )
-from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
+from spojoin.reading.registered_rows import RegisteredSchemas
 from spojoin.wire.columns import Keys, concat_keys
 from spojoin.wire.records import Came, DeadLetter, Rows
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from spojoin.roles.router.reading.readout import BadMessage, Decoder
+from spojoin.reading.readout import BadMessage, Decoder
 from spojoin.wire.registered import PREFIX_BYTES, RegisteredSchema, SchemaKind, UnknownSchema, schema_id_of, type_path
 
 if TYPE_CHECKING:
-    from spojoin.roles.router.reading.protobuf_rows import ProtobufFile
+    from spojoin.reading.protobuf_rows import ProtobufFile
 
 
 #: Returns a schema by its id, as a `SchemaRegistry` does.
@@ -110,12 +110,12 @@ class RegisteredSchemas:
     def _made(self, schema_id: int, path: Path) -> Decoder | None:
         schema = self._schema(schema_id)
         if schema.kind is SchemaKind.AVRO:
-            from spojoin.roles.router.reading.avro_rows import AvroDecoder  # noqa: PLC0415  (loads fastavro)
+            from spojoin.reading.avro_rows import AvroDecoder  # noqa: PLC0415  (loads fastavro)
 
             return AvroDecoder(schema)
         if schema.kind is SchemaKind.PROTOBUF:
             if schema_id not in self._files:
-                from spojoin.roles.router.reading.protobuf_rows import ProtobufFile  # noqa: PLC0415  (loads Protobuf's types)
+                from spojoin.reading.protobuf_rows import ProtobufFile  # noqa: PLC0415  (loads Protobuf's types)
 
                 self._files[schema_id] = ProtobufFile(schema)
             return self._files[schema_id].type_at(path)

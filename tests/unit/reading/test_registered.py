@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from spojoin.errors import Retryable
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
-from spojoin.roles.router.reading.parse import parse_messages
-from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
+from spojoin.reading.parse import parse_messages
+from spojoin.reading.registered_rows import RegisteredSchemas
 from spojoin.wire.registered import Reference, RegisteredSchema, SchemaKind, framed
 from tests.support.confluent_messages import Registry
 from tests.support.messages import InputMessage

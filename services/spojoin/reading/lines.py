@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from spojoin.columns.extract import Extracted, extract
 from spojoin.model import Stream
-from spojoin.roles.router.reading.readout import AddHeaders, BadLine, Ids, Readout
+from spojoin.reading.readout import AddHeaders, BadLine, Ids, Readout
 
 #: How often to search doubtful lines: once for malformed lines, once for values of unexpected types.
 _SIFTINGS = 2

@@ -20,10 +20,10 @@ from spojoin.arrays import I64, U8
 from spojoin.columns.stream_columns import no_payload
 from spojoin.model import Query
 from spojoin.protocol.machine import TableRows
+from spojoin.reading.original_rows import original_message
+from spojoin.reading.parsing import Message
 from spojoin.roles.router.physical_input import rows_where
 from spojoin.roles.router.queue import StreamColumns, concat_columns
-from spojoin.roles.router.reading.original_rows import original_message
-from spojoin.roles.router.reading.parsing import Message
 from spojoin.roles.router.table_versions import RIGHT
 from spojoin.wire.columns import NO_KEYS
 from spojoin.wire.records import DeadLetter, Rows, nothing_came

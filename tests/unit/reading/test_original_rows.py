@@ -14,10 +14,10 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
 from spojoin.query.load import parse_query
-from spojoin.roles.router.reading.original_rows import OriginalRows
-from spojoin.roles.router.reading.parse import parse_messages
-from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
-from spojoin.roles.router.reading.table_topic import CompactedTable
+from spojoin.reading.original_rows import OriginalRows
+from spojoin.reading.parse import parse_messages
+from spojoin.reading.registered_rows import RegisteredSchemas
+from spojoin.roles.router.table_topic import CompactedTable
 from tests.support.confluent_messages import Registry
 from tests.support.messages import InputMessage
 

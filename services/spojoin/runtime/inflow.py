@@ -12,9 +12,9 @@ from spojoin.protocol.packing import records_read
 from spojoin.protocol.retention import RESTORE_ADVICE
 from spojoin.protocol.topology import Topic
 from spojoin.runtime.feeds import InputEnds, InputFeed, Parse, TableFeed
-from spojoin.runtime.intake import Intake, WaitingRecords
 from spojoin.runtime.loop_spec import LoopSpec, Surroundings
 from spojoin.runtime.outbox import POLL_S
+from spojoin.runtime.read_ahead import ReadAhead, WaitingRecords
 from spojoin.runtime.result_position import ResultsEnds
 from spojoin.wire.codec import decode
 from spojoin.wire.records import Barrier, Frame, Record
@@ -39,16 +39,16 @@ def check_query(topic: str, offset: int, record: Record, fingerprint: int) -> No
         )
 
 
-class Intakes:
+class Inflow:
     """What one life reads of the log, and the feeds of the users' inputs and of the table, if it has them."""
 
     def __init__(self, spec: LoopSpec, world: Surroundings) -> None:
         self._spec = spec
         self._world = world
-        self._log_intake = Intake(world.log.reader(), world.clock)
+        self._log_ahead = ReadAhead(world.log.reader(), world.clock)
         topics = spec.topics
         self.results = ResultsEnds(
-            world.log, self._log_intake.reader, topics.name(Topic.RESULTS), topics.generation, topics.sinks
+            world.log, self._log_ahead.reader, topics.name(Topic.RESULTS), topics.generation, topics.sinks
         )
         self.feed: InputFeed | InputEnds | None = None
         self.table: TableFeed | None = None
@@ -93,7 +93,7 @@ class Intakes:
         if spec.table is not None:
             self.table = TableFeed(world.log, router, spec.topics.table, spec.table(), world.clock)
         self.open_partitions()
-        self._targets = {source: world.log.end(source) for source in self._log_intake.waiting}
+        self._targets = {source: world.log.end(source) for source in self._log_ahead.waiting}
 
     def _feed(self, machine: InputMachine, parse: Parse) -> InputFeed | InputEnds:
         world, inputs = self._world, self._spec.topics.flowing
@@ -111,13 +111,13 @@ class Intakes:
             name = self._spec.topics.name(topic)
             self._topics[name] = topic
             for partition in range(self._world.log.partitions(name)):
-                if (source := LogPartition(name, partition)) not in self._log_intake.waiting:
-                    self._log_intake.open(source, self._world.log.bounds(source).earliest)
+                if (source := LogPartition(name, partition)) not in self._log_ahead.waiting:
+                    self._log_ahead.open(source, self._world.log.bounds(source).earliest)
         if (beats := self._beats()) is not None:
             self._topics[beats.topic] = Topic.PRESENCE
-            if beats not in self._log_intake.waiting:  # if there is a speaker, its beats are among the last
+            if beats not in self._log_ahead.waiting:  # if there is a speaker, its beats are among the last
                 bounds = self._world.log.bounds(beats)
-                self._log_intake.open(beats, max(bounds.earliest, bounds.end - BEATS_KEPT))
+                self._log_ahead.open(beats, max(bounds.earliest, bounds.end - BEATS_KEPT))
 
     def _beats(self) -> LogPartition | None:
         presence = self._spec.presence
@@ -127,21 +127,21 @@ class Intakes:
         """Wait for the source of the next record: the users' inputs once they are open, until then the log."""
         if self.feed is not None:
             self.feed.refresh()
-            if self.feed.intake.waiting:
-                self.feed.intake.fill(wait_s)
+            if self.feed.ahead.waiting:
+                self.feed.ahead.fill(wait_s)
                 wait_s = 0.0
-        self.results.accept_records(self._log_intake.fill(wait_s))
+        self.results.accept_records(self._log_ahead.fill(wait_s))
 
     def read_results(self) -> None:
         """Read the results' end again, and wait for it (L8)."""
         self.results.begin_reading()
         while self.results.is_reading:
-            self.results.accept_records(self._log_intake.fill(POLL_S, even_full=True))
+            self.results.accept_records(self._log_ahead.fill(POLL_S, even_full=True))
 
     def take_records(self, machine: Machine) -> Iterator[tuple[Topic, int, int, Record]]:
         """Take a record of each input that the machine wants: its topic, partition and offset, and what it says."""
-        for source in list(self._log_intake.waiting):
-            queue = self._log_intake.waiting[source]  # looked up now, since a rewind replaces it with an empty one
+        for source in list(self._log_ahead.waiting):
+            queue = self._log_ahead.waiting[source]  # looked up now, since a rewind replaces it with an empty one
             topic = self._topics[source.topic]
             if queue.records and machine.wants(topic, source.partition):
                 yield topic, source.partition, *self._decode(topic, queue.take_oldest())
@@ -159,15 +159,15 @@ class Intakes:
 
     def rewind(self, topic: Topic) -> None:
         """L7: read a topic again from its earliest retained record, up to its present end to be caught up again."""
-        for source in list(self._log_intake.waiting):
+        for source in list(self._log_ahead.waiting):
             if self._topics[source.topic] is topic:
                 bounds = self._world.log.bounds(source)
-                self._log_intake.open(source, bounds.earliest)
+                self._log_ahead.open(source, bounds.earliest)
                 self._targets[source] = bounds.end
 
     def have_caught_up(self) -> bool:
         """Whether the log was read up to where it ended at the start, or at a rewind."""
-        self._targets = {s: end for s, end in self._targets.items() if not self._log_intake.has_passed(s, end)}
+        self._targets = {s: end for s, end in self._targets.items() if not self._log_ahead.has_passed(s, end)}
         return not self._targets
 
     @property
@@ -180,7 +180,7 @@ class Intakes:
         beats = self._beats()
         if beats is None:
             return {}
-        needless = self._log_intake.reader.position(beats) - BEATS_KEPT
+        needless = self._log_ahead.reader.position(beats) - BEATS_KEPT
         if needless < self._beats_trimmed + BEATS_KEPT:
             return {}
         self._beats_trimmed = needless
@@ -205,7 +205,7 @@ class Intakes:
 
     def close(self) -> None:
         """Close all readers."""
-        self._log_intake.reader.close()
+        self._log_ahead.reader.close()
         for feed in self._feeds():
             feed.close()
         if self._spec.originals is not None:
@@ -215,6 +215,6 @@ class Intakes:
         return [feed for feed in (self.feed, self.table) if feed is not None]
 
     def _queues(self) -> Iterator[tuple[LogPartition, WaitingRecords, LogReader[bytes]]]:
-        for intake in (self._log_intake, *(feed.intake for feed in self._feeds())):
-            for source, queue in intake.waiting.items():
-                yield source, queue, intake.reader
+        for ahead in (self._log_ahead, *(feed.ahead for feed in self._feeds())):
+            for source, queue in ahead.waiting.items():
+                yield source, queue, ahead.reader

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TimeUnit, TypeName
-from spojoin.roles.router.reading.csv_lines import CsvLines
-from spojoin.roles.router.reading.formats import ARROW, JSON
-from spojoin.roles.router.reading.json_lines import JsonLines
-from spojoin.roles.router.reading.parse import parse_messages
-from spojoin.roles.router.reading.parsing import positions_as_keys
+from spojoin.reading.csv_lines import CsvLines
+from spojoin.reading.formats import ARROW, JSON
+from spojoin.reading.json_lines import JsonLines
+from spojoin.reading.parse import parse_messages
+from spojoin.reading.parsing import positions_as_keys
 from spojoin.wire.results import CONTENT_TYPE
 from tests.support.messages import InputMessage
 

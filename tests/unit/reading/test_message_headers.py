@@ -9,13 +9,13 @@ import pytest
 
 from spojoin.columns import extract as extraction
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
-from spojoin.roles.router.reading import arrow_rows, formats, lines
-from spojoin.roles.router.reading.formats import JSON, by_format
-from spojoin.roles.router.reading.original_rows import OriginalRows
-from spojoin.roles.router.reading.parse import NO_SCHEMAS
-from spojoin.roles.router.reading.parsing import Parsing
-from spojoin.roles.router.reading.readout import columns_needed, needs_headers
-from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
+from spojoin.reading import arrow_rows, formats, lines
+from spojoin.reading.formats import JSON, by_format
+from spojoin.reading.original_rows import OriginalRows
+from spojoin.reading.parse import NO_SCHEMAS
+from spojoin.reading.parsing import Parsing
+from spojoin.reading.readout import columns_needed, needs_headers
+from spojoin.reading.registered_rows import RegisteredSchemas
 from tests.support.confluent_messages import Registry
 from tests.support.messages import InputMessage
 

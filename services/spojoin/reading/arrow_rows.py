@@ -19,7 +19,7 @@ import pyarrow as pa
 from spojoin.columns.extract import extract
 from spojoin.errors import BadData
 from spojoin.model import Stream
-from spojoin.roles.router.reading.readout import (
+from spojoin.reading.readout import (
     OPERATION,
     AddHeaders,
     BadLine,

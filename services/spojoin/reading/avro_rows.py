@@ -16,7 +16,7 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
 from spojoin.model import EXACT
-from spojoin.roles.router.reading.readout import (
+from spojoin.reading.readout import (
     OPERATION,
     BadLine,
     BadMessage,

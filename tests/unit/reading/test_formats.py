@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spojoin.roles.router.reading.formats import FORMATS
+from spojoin.reading.formats import FORMATS
 from tests.support.source_tree import ROOT
 
 PAGE = (ROOT / "services/spojoin/wire/README.md").read_text()

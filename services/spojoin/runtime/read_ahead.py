@@ -59,7 +59,7 @@ class WaitingRecords:
         return max(self.bytes / WAITING_BYTES_MAX, len(self.records) / WAITING_RECORDS_MAX)
 
 
-class Intake:
+class ReadAhead:
     """Queues in front of a machine, filled from one reader.
 
     A pause makes the client discard what it fetched ahead. So the input of a full queue is paused only while others are

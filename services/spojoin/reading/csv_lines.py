@@ -12,8 +12,8 @@ import pyarrow.csv as pa_csv
 from spojoin.columns.csv_options import NULL_WORDS
 from spojoin.columns.extract import Extracted
 from spojoin.model import Stream
-from spojoin.roles.router.reading.lines import LineReader, Parsed, one_chunk
-from spojoin.roles.router.reading.readout import BadLine, Ids, Readout, columns_needed, columns_of_a_line
+from spojoin.reading.lines import LineReader, Parsed, one_chunk
+from spojoin.reading.readout import BadLine, Ids, Readout, columns_needed, columns_of_a_line
 from spojoin.wire.columns import Keys
 
 

@@ -20,7 +20,7 @@ from spojoin.arrays import I64
 from spojoin.columns.extract import extract
 from spojoin.errors import BadData
 from spojoin.protocol.topology import HEARTBEAT
-from spojoin.roles.router.reading.arrow_rows import (
+from spojoin.reading.arrow_rows import (
     ARROW_CONTINUATION,
     FILE_MAGIC,
     ArrowMessages,
@@ -29,12 +29,12 @@ from spojoin.roles.router.reading.arrow_rows import (
     read_arrow,
     sound_table,
 )
-from spojoin.roles.router.reading.csv_lines import CsvLines
-from spojoin.roles.router.reading.json_lines import JsonLines
-from spojoin.roles.router.reading.lines import LineReader
-from spojoin.roles.router.reading.parsing import TIME_MS_MAX, Message, Parsing
-from spojoin.roles.router.reading.readout import DELETE, BadMessage, Decoder, Readout, Wanted, columns_needed
-from spojoin.roles.router.reading.registered_rows import AlikeMessages, UnreadableMessages
+from spojoin.reading.csv_lines import CsvLines
+from spojoin.reading.json_lines import JsonLines
+from spojoin.reading.lines import LineReader
+from spojoin.reading.parsing import TIME_MS_MAX, Message, Parsing
+from spojoin.reading.readout import DELETE, BadMessage, Decoder, Readout, Wanted, columns_needed
+from spojoin.reading.registered_rows import AlikeMessages, UnreadableMessages
 from spojoin.wire.registered import MAGIC, PREFIX_BYTES
 from spojoin.wire.results import CONTENT_TYPE, GENERATION
 

@@ -19,7 +19,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from spojoin.columns.field import INT64_MAX, INT64_MIN
 from spojoin.model import EXACT
-from spojoin.roles.router.reading.readout import (
+from spojoin.reading.readout import (
     OPERATION,
     BadLine,
     BadMessage,

@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
-from spojoin.roles.router.reading import formats
-from spojoin.roles.router.reading.arrow_rows import SMALL_BYTES_MAX, ArrowMessages, read_arrow
-from spojoin.roles.router.reading.formats import ARROW, JSON, InputFormat
-from spojoin.roles.router.reading.json_lines import JsonLines
-from spojoin.roles.router.reading.parse import parse_messages
-from spojoin.roles.router.reading.readout import Ids, Readout
+from spojoin.reading import formats
+from spojoin.reading.arrow_rows import SMALL_BYTES_MAX, ArrowMessages, read_arrow
+from spojoin.reading.formats import ARROW, JSON, InputFormat
+from spojoin.reading.json_lines import JsonLines
+from spojoin.reading.parse import parse_messages
+from spojoin.reading.readout import Ids, Readout
 from spojoin.wire.records import Rows
 from spojoin.wire.results import CONTENT_TYPE
 from tests.support.messages import InputMessage
@@ -252,7 +252,7 @@ def test_small_arrow_messages_are_read_together(monkeypatch: pytest.MonkeyPatch)
 
 def test_no_more_arrow_messages_are_read_together_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     value = ipc(arrow_rows(2))
-    monkeypatch.setattr("spojoin.roles.router.reading.arrow_rows.TOGETHER_BYTES_MAX", 3 * len(value))
+    monkeypatch.setattr("spojoin.reading.arrow_rows.TOGETHER_BYTES_MAX", 3 * len(value))
     together_and_alone(PLAIN, sent([value] * 8, ARROW))
 
 

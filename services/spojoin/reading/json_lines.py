@@ -24,7 +24,7 @@ from spojoin.columns.extract import Extracted
 from spojoin.columns.stream_columns import JSON_FRACTIONS
 from spojoin.columns.texts import JsonNumber
 from spojoin.model import FLOATING, INTEGERS, Stream, TypeName
-from spojoin.roles.router.reading.connect_values import (
+from spojoin.reading.connect_values import (
     DECIMAL_ADVICE,
     NUMBER_OR_BYTES,
     DeclaredType,
@@ -32,8 +32,8 @@ from spojoin.roles.router.reading.connect_values import (
     declared_fields,
     value_as_declared,
 )
-from spojoin.roles.router.reading.lines import LineReader, Parsed, one_chunk
-from spojoin.roles.router.reading.readout import (
+from spojoin.reading.lines import LineReader, Parsed, one_chunk
+from spojoin.reading.readout import (
     OPERATION,
     PAYLOAD,
     BadLine,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.model import Column, ColumnType, Domain, KeyColumn, Stream, TypeName
-from spojoin.roles.router.reading.parse import parse_messages
+from spojoin.reading.parse import parse_messages
 from tests.support.messages import InputMessage
 
 COLUMNS = {

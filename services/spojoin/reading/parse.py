@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from spojoin.model import Query, Stream
-from spojoin.roles.router.reading.formats import NO_VALUE, by_format
-from spojoin.roles.router.reading.original_rows import OriginalRows
-from spojoin.roles.router.reading.parsing import Message, Parsing
-from spojoin.roles.router.reading.registered_rows import RegisteredSchemas
+from spojoin.reading.formats import NO_VALUE, by_format
+from spojoin.reading.original_rows import OriginalRows
+from spojoin.reading.parsing import Message, Parsing
+from spojoin.reading.registered_rows import RegisteredSchemas
 from spojoin.wire.records import Rows
 
 #: Without a registry.
