@@ -94,7 +94,7 @@ def _earlier_cut_forgotten() -> Patches:
 @_mutant("overtaken-backfill", "rows behind the cut of one input go before rows ahead of another's")
 def _overtaken_backfill() -> Patches:
     def take(self: BackfillOrder, source: PhysicalInput, rows: Rows) -> None:
-        self._enter(source, rows, rows.end)
+        self._enter(source, rows)
 
     return [patch.object(BackfillOrder, "enter_rows", take)]
 

@@ -381,6 +381,11 @@ class GenerationsWorld(World):
             self._take_over(record)
         return record
 
+    def _retained(self, topic: Topic) -> int:
+        """As in a world of one generation; blocks that an ended one left go with their topic."""
+        is_over = topic is Topic.BLOCKS and self.log is not self._eras[self._current].log
+        return 0 if is_over else super()._retained(topic)
+
     def _repack(self) -> None:
         self._enter(self._current)
         super()._repack()

@@ -23,7 +23,7 @@ from spojoin.protocol.topology import Topic
 from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.event_time_order import EventTimeOrder
 from spojoin.roles.router.machine import ReportRefusal, RouterMachine, rows_from
-from spojoin.roles.router.physical_input import PhysicalInput, rows_where
+from spojoin.roles.router.physical_input import PhysicalInput, rows_before, rows_where
 from spojoin.wire.records import Barrier, Rows, SourceState, Takeover
 
 
@@ -69,7 +69,7 @@ class ClosingRouter(RouterMachine):
         if self._keeps_order:
             self._note_refused(source, rows)
         else:
-            yield from super().on_rows(stream, partition, _before(rows, self._limit(source)[0]))
+            yield from super().on_rows(stream, partition, rows_before(rows, self._limit(source)))
 
     def _note_refused(self, source: PhysicalInput, rows: Rows) -> None:  # P12.11
         """Note rows refused behind the cut: the order passed them, but no generation has answered or counted them.
@@ -178,11 +178,3 @@ def _with_late(checkpoint: bytes, refused: set[RowPlace]) -> PassedOrder:
     """The content of a checkpoint, with more rows that the order passed without answering them."""
     passed = PassedOrder.from_saved(orjson.loads(checkpoint))
     return replace(passed, late=passed.late | refused)
-
-
-def _before(rows: Rows, offset: int) -> Rows:
-    """Rows and dead letters of messages before an offset."""
-    dead = [letter for letter in rows.dead if letter.offset < offset]
-    kept = rows_where(rows, rows.offsets < offset)
-    next_offset, next_row = min(rows.end, (offset, 0))
-    return replace(kept, dead=dead, next_offset=next_offset, next_row=next_row)

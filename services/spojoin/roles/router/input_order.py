@@ -7,14 +7,13 @@ order by event time is in `event_time_order`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from spojoin.arrays import I64
 from spojoin.model import Order, Query
-from spojoin.protocol.answered import NEVER, Answered, Place, before
+from spojoin.protocol.answered import NEVER, Answered, Place
 from spojoin.protocol.generations import Beginning
 from spojoin.roles.router.event_time_order import EventTimeOrder, MergeLimits
 from spojoin.roles.router.physical_input import (
@@ -23,7 +22,8 @@ from spojoin.roles.router.physical_input import (
     merge_inputs,
     queued_rows,
     resume_position,
-    rows_where,
+    rows_before,
+    rows_behind,
     take_ready,
 )
 from spojoin.roles.router.queue import OrderedQueue, StreamColumns
@@ -123,14 +123,13 @@ class BackfillOrder:  # P12.13
             self._after.enter_rows(source, rows)
             return
         cut = self._cut_of(source)
-        ahead, behind = _split(rows, cut)
-        self._enter(source, ahead, min(cut, rows.end))
-        if len(behind) or behind.dead:
-            self._held.append((source, behind))
+        self._enter(source, rows_before(rows, cut))
+        if rows.end > cut:  # even without rows: then the place moves on
+            self._held.append((source, rows_behind(rows, cut)))
 
-    def _enter(self, source: PhysicalInput, rows: Rows, end: Place) -> None:
+    def _enter(self, source: PhysicalInput, rows: Rows) -> None:
         origins, columns = queued_rows(source, rows)
-        source.ledger.enter_rows(rows, rows.dead, end)
+        source.ledger.enter_rows(rows, rows.dead)
         if not len(rows):
             return
         high = self._high.get(source.index, NEVER)
@@ -197,14 +196,6 @@ class BackfillOrder:  # P12.13
     def checkpoint(self) -> bytes:
         """Empty: rows that were read but aren't out are read again."""
         return b""
-
-
-def _split(rows: Rows, place: Place) -> tuple[Rows, Rows]:
-    """The rows and dead letters before a place, and the rest."""
-    is_first = before(rows.offsets, rows.rows, place)
-    dead = [letter for letter in rows.dead if (letter.offset, letter.row) < place]
-    behind = [letter for letter in rows.dead if (letter.offset, letter.row) >= place]
-    return replace(rows_where(rows, is_first), dead=dead), replace(rows_where(rows, ~is_first), dead=behind)
 
 
 #: How many frames' worth of rows may wait in order; more would only add latency.

@@ -60,8 +60,8 @@ class InputLedger:
         """Offsets and rows of rows (int64 ledger numbers) that were not passed."""
         return self._offsets[ids - self._base], self._rows[ids - self._base]
 
-    def enter_rows(self, rows: Rows, dead: list[DeadLetter], end: Place | None = None) -> None:
-        """Enter rows that may go out later, and the refused ones among them; `end`: the place after them."""
+    def enter_rows(self, rows: Rows, dead: list[DeadLetter]) -> None:
+        """Enter rows that may go out later, and the refused ones among them."""
         self._offsets = np.concatenate((self._offsets, rows.offsets))
         self._rows = np.concatenate((self._rows, rows.rows))
         self._out = np.concatenate((self._out, np.zeros(len(rows), np.bool_)))
@@ -69,7 +69,7 @@ class InputLedger:
             self._times = np.concatenate((self._times, rows.times_us))
         self.note_times(rows)
         self._dead.extend(dead)
-        self._end = max(self._end, end or rows.end)
+        self._end = max(self._end, rows.end)
 
     def note_times(self, rows: Rows) -> None:
         """Note rows' event times, if they have any, for the lateness of later rows."""
@@ -214,6 +214,14 @@ def rows_where(rows: Rows, kept: Flags) -> Rows:
         members=None if rows.members is None else rows.members[kept],
         joins=None if rows.joins is None else rows.joins[kept],
     )
+
+
+def rows_before(rows: Rows, place: Place) -> Rows:
+    """The rows and dead letters before a place, as if nothing behind it had been read."""
+    dead = [letter for letter in rows.dead if (letter.offset, letter.row) < place]
+    next_offset, next_row = min(rows.end, place)
+    kept = rows_where(rows, before(rows.offsets, rows.rows, place))
+    return replace(kept, dead=dead, next_offset=next_offset, next_row=next_row)
 
 
 def rows_behind(rows: Rows, place: Place) -> Rows:
