@@ -80,7 +80,7 @@ def make_topics(query: Query, settings: Settings, partitions: int | None) -> dic
     try:
         configs = settings.topic_configs
         generation = current_generation(log, query.name, configs.for_kind(TopicKind.INTERNAL))
-        logical_ands, sinks = settings.logical_ands, settings.sinks
+        logical_ands, sinks = settings.mutable_reporters(), settings.sinks
         topics = Topics.for_query(
             query, settings.workers_max, settings.input_topics, generation, logical_ands=logical_ands, sinks=sinks
         )

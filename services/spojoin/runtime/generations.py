@@ -197,7 +197,7 @@ class GenerationChooser:
     def _announced_as_next(self, found: Generations, announcing: Announcing) -> Serving | None:
         """Announce the query after the preparations that are possible while the previous generation answers."""
         settings, next_number = self._settings, found.next_number
-        topics = Serving(self._query, next_number, sinks=settings.sinks).topics(settings, settings.logical_ands)
+        topics = Serving(self._query, next_number, sinks=settings.sinks).topics(settings, settings.mutable_reporters())
         if self._settings.backfill is Backfill.WINDOW and not self._seen:
             _log.info("looking at the inputs, before the query is announced", inputs=topics.inputs)
             self._seen = seen_now(InputHistory(self._log, topics.inputs, announcing.parse, self._pulse), self._query)
