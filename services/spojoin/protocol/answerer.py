@@ -1,7 +1,7 @@
 """Which worker evaluates the mutable part of a frame if workers are answerers, and which one sorts a batch (rule P22).
 
-An *answerer* is a PO-Join worker whose process also has the mutable part and the logical AND of its frames. It takes its
-turn by the grid that each frame names, so that all follow one number of workers, the one in the log.
+An *answerer* is a PO-Join worker whose process also has the mutable part and the logical AND of its frames. It takes
+its turn by the grid that each frame names, so that all follow one number of workers, the one in the log.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ class AnsweringAnd(LogicalAndMachine):
         super().__init__(query, result_position, runner=runner)
         self._partition_of = partition_of
         self._kept: dict[FrameKey, Frame] = {}
+        self._newest: Frame | None = None
 
     def wants(self, topic: Topic, partition: int) -> bool:
         """Always: the router's credits bound the frames under way, and the joiner is in this process."""
@@ -48,10 +49,16 @@ class AnsweringAnd(LogicalAndMachine):
         elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
             self._store_tuples(record)
             key = record.epoch, record.frame_id
+            self._newest = record
             if self._is_due(record):
                 self._kept[key] = record
-            self._drop_handed_over(next(iter(self._kept.values()), record))
+            self._drop_unreached()
             yield from self._evaluate_if_complete(key)
+
+    def _drop_unreached(self) -> None:
+        oldest = next(iter(self._kept.values()), self._newest)
+        if oldest is not None:
+            self._drop_handed_over(oldest)
 
     def _evaluate_if_complete(self, key: FrameKey) -> Iterator[Action]:  # P22.9
         frame = self._kept.get(key)
@@ -68,4 +75,5 @@ class AnsweringAnd(LogicalAndMachine):
         """Forget the frames whose results are out."""
         trims = super().on_result_position(result_position)
         self._kept = {key: frame for key, frame in self._kept.items() if frame.frame_id >= result_position.frame_id}
+        self._drop_unreached()
         return trims

@@ -64,6 +64,7 @@ class AnsweringJoiner(Joiner):
     def _keep(self, frame: Frame) -> bool:
         """Keep a frame that another answerer may have to answer; returns whether this one does so at once."""
         self._newest = frame
+        self._forget_unreached(frame)
         if not frame.is_answered or frame.frame_id < self._result_position.frame_id:
             return False
         self._stand_in.keep_frame(frame)
@@ -75,13 +76,16 @@ class AnsweringJoiner(Joiner):
             each for each in self._unmade if (each.stream, each.piece.batch_id) != (batch.stream, batch.batch_id)
         ]
 
-    def _note_sealed(self, frame: Frame) -> None:
-        """Note the batches that a frame seals for others; forget those that no window under way reaches."""
-        live = [piece.live_batch for piece in (self._stand_in.oldest or frame).slices]
+    def _forget_unreached(self, newest: Frame) -> None:
+        """Forget the batches that no window under way reaches."""
+        live = [piece.live_batch for piece in (self._stand_in.oldest or newest).slices]
         self._made = [
             {number for number in made if number >= first} for made, first in zip(self._made, live, strict=True)
         ]
         self._unmade = [batch for batch in self._unmade if batch.piece.batch_id >= live[batch.stream]]
+
+    def _note_sealed(self, frame: Frame) -> None:
+        """Note the batches that a frame seals for others."""
         for stream, piece in enumerate(frame.slices):
             if self._is_of_another(frame, stream, piece):
                 sorter = self._turn.sorter(frame, piece.batch_id)
@@ -123,18 +127,23 @@ class AnsweringJoiner(Joiner):
         yield from self._send(
             batch
             for batch in self._unmade
-            if self._stand_in.stands_in_for(batch.sorter) or self._holds_up_results(batch, now_ms)
+            if self._stand_in.stands_in_for(batch.sorter) or self._is_missed(batch, now_ms)
         )
 
-    def _holds_up_results(self, batch: UnmadeBatch, now_ms: int) -> bool:
-        """Whether results have stood still, long enough for this answerer, at a frame that searches a batch."""
-        oldest = self._stand_in.oldest
-        is_needed = oldest is not None and batch.piece.batch_id < oldest.slices[batch.stream].handover_batch
-        return is_needed and self._stand_in.is_due(batch.behind, now_ms)
+    def _is_missed(self, batch: UnmadeBatch, now_ms: int) -> bool:
+        """Whether a frame searches a batch, and results have stood still long enough for it to be this one's turn."""
+        is_searched = (
+            self._newest is not None and batch.piece.batch_id < self._newest.slices[batch.stream].handover_batch
+        )
+        return is_searched and self._stand_in.is_due(batch.behind, now_ms)
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:
         """Forget the frames that results cover."""
         if result_position > self._result_position:
             self._result_position = result_position
             self._stand_in.note_progress(result_position.frame_id)
+            if self._newest is not None:
+                self._forget_unreached(self._newest)
+                for machine in self._machines:
+                    machine.forget_below(self._first_kept(self._newest))
         return super().on_result_position(result_position)

@@ -93,6 +93,11 @@ class MutableMachine(Machine):
         run.frame_id, run.live_batch = newest.frame_id, newest.slices[stream].live_batch
         return Emit(Topic.RUNS, 0, run)
 
+    def forget_below(self, first: Sequence[int]) -> None:
+        """Forget the tuples of each stream with indexes below these."""
+        for store, index in zip(self._stores, first, strict=True):
+            store.drop_below(index)
+
     def holds_from(self, stream: int) -> int:
         """The index of the stream at which this machine began."""
         return self._stores[stream].began
@@ -227,7 +232,7 @@ class StreamStore:
             tail.append(piece.codes[slot])
         if self._carries:
             self._carry(frame, piece)
-        self._drop_below(kept_from)
+        self.drop_below(kept_from)
 
     def _start(self, first_index: int, batch_id: int) -> None:
         self._started = True
@@ -253,7 +258,8 @@ class StreamStore:
         if len(piece) and piece.payload is not None:
             self._payloads.append((piece.first_index, piece.payload))
 
-    def _drop_below(self, index: int) -> None:
+    def drop_below(self, index: int) -> None:
+        """Forget the tuples with indexes below `index`."""
         if index <= self._first:
             return
         self._first = index
