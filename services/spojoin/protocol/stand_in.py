@@ -97,7 +97,7 @@ class StandIn:
         return worker in self._active
 
     def is_due(self, behind: int, now_ms: int) -> bool:
-        """Whether results have stood still at the oldest frame so long that it is this place's turn.
+        """Whether results have stood still so long, at the oldest frame or behind all frames, that it is this place's turn.
 
         behind: how many places it is behind the worker whose answer or run seems to be missing
         """
@@ -107,8 +107,9 @@ class StandIn:
     def due_frames(self, now_ms: int) -> list[Frame]:  # P19.7
         """The frames to answer now in place of another worker, in their order."""
         self._active = {number for number in self._active if now_ms < self._stints[number].end_ms}
-        if self._still_since_ms is None or not self._frames:
+        if self._still_since_ms is None:
             self._still_since_ms = now_ms
+        if not self._frames:
             return []
         held_up = self._frames[0]
         number = self._place.asked(held_up)
