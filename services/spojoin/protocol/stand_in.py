@@ -97,7 +97,7 @@ class StandIn:
         return worker in self._active
 
     def is_due(self, behind: int, now_ms: int) -> bool:
-        """Whether results have stood still so long, at the oldest frame or behind all frames, that it is this place's turn.
+        """Whether results have stood still so long that it is this place's turn to do what is missing.
 
         behind: how many places it is behind the worker whose answer or run seems to be missing
         """
