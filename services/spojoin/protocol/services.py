@@ -39,7 +39,7 @@ class Rotation(NamedTuple):  # P22.6
 ALL = Rotation()
 
 
-class Turn(Protocol):
+class JoinerTurn(Protocol):
     """The frames that a joiner evaluates, and the batches that it sorts."""
 
     def has_frame(self, frame: Frame, /) -> bool:

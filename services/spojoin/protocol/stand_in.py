@@ -4,6 +4,7 @@ Every row holds the same batches, so a frame's part is the same whichever row ma
 frames of all rows until results cover them. If results stand still at a frame, the next row answers in place of the
 frame's row after one patience, the row behind it after two, and so on. Nothing tells a lost worker from one that is
 slow, or from another service that holds up results: then two workers say the same, and the sink takes each chunk once.
+Answerers do so with the mutable part, each in its own place behind the others (rule P22).
 
 The router's credits bound the kept frames, and they keep alive only tuples that a frame under way reaches.
 """
@@ -33,7 +34,7 @@ class Stint(NamedTuple):
     length_ms: int
 
 
-class Place(Protocol):
+class StandInPlace(Protocol):
     """The place of a worker among those that give the same answer to a frame."""
 
     @property
@@ -65,7 +66,7 @@ class ColumnPlace(NamedTuple):
 class StandIn:
     """The frames under way, and the workers in place of which the one at `place` answers."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: StandInPlace) -> None:
         self._place = place
         self._frames: deque[Frame] = deque()
         self._still_since_ms: int | None = None

@@ -25,7 +25,7 @@ from spojoin.model import Direction, Op, Query, RolePredicate
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.frame_evaluation import sorted_column, sought_column
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
-from spojoin.protocol.services import ALL, Turn
+from spojoin.protocol.services import ALL, JoinerTurn
 from spojoin.protocol.topology import Topic
 from spojoin.wire.columns import concat_keys
 from spojoin.wire.records import NO_OWN, Barrier, DirectionRanks, Frame, Partial, Record, Run, SortedColumn, StreamSlice
@@ -57,7 +57,7 @@ class MutableMachine(Machine):
         query: Query,
         predicate: int,
         result_position: ResultPosition,
-        turn: Turn = ALL,
+        turn: JoinerTurn = ALL,
         kept_from: KeptFrom = handed_over,
     ) -> None:
         self._query = query
@@ -347,7 +347,7 @@ class Joiner(Machine):
         query: Query,
         predicates: Iterable[int],
         result_position: ResultPosition,
-        turn: Turn = ALL,
+        turn: JoinerTurn = ALL,
         kept_from: KeptFrom = handed_over,
     ) -> None:
         self._machines = [
