@@ -42,6 +42,7 @@ class AnsweringJoiner(Joiner):
         self._reader = LogFollower()
         self._stand_in = StandIn(self._turn)
         self._newest: Frame | None = None
+        self._live: list[int] = []
         self._made: list[set[int]] = [set() for _ in query.streams]
         self._unmade: list[UnmadeBatch] = []
 
@@ -79,6 +80,9 @@ class AnsweringJoiner(Joiner):
     def _forget_unreached(self, newest: Frame) -> None:
         """Forget the batches that no window under way reaches."""
         live = [piece.live_batch for piece in (self._stand_in.oldest or newest).slices]
+        if live == self._live:
+            return
+        self._live = live
         self._made = [
             {number for number in made if number >= first} for made, first in zip(self._made, live, strict=True)
         ]
