@@ -216,8 +216,8 @@ class UpOptions:
         str,
         typer.Option(
             metavar="together|apart|GROUPS",
-            help="Which roles share a process: all of them, none, or groups such as 'router+sink mutable+logical-and'; in "
-            "'answerer' each worker has a mutable part and a logical AND.",
+            help="Which roles share a process: all of them, none, or groups such as 'router+sink mutable+logical-and'; "
+            "'answerer' gives each worker a mutable part and a logical AND.",
         ),
     ] = TOGETHER
     standbys: Annotated[
