@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from spojoin.protocol.access import Person, Principal, ResourceKind, Right, rights
+from spojoin.protocol.packing import ANSWERER, ANSWERER_NAME
 from spojoin.protocol.topic_config import DEFAULTS, TopicKind, kind_of
 from spojoin.protocol.topology import (
     PACKABLE,
@@ -30,7 +31,8 @@ _HEAD = "# Made by `python -m helm.tables --write` from services/spojoin/protoco
 
 def packable_file() -> str:
     """The roles that may share a process, as YAML. The file is small because templates parse it a hundred times."""
-    return _HEAD + yaml.safe_dump({"packable": [role.value for role in PACKABLE]})
+    groups = {"packable": PACKABLE, ANSWERER_NAME: ANSWERER}
+    return _HEAD + yaml.safe_dump({name: [role.value for role in group] for name, group in groups.items()})
 
 
 def topology_file() -> str:

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from spojoin.protocol.packing import APART, TOGETHER
+from spojoin.protocol.packing import ANSWERER_NAME, APART, TOGETHER, parse_packing
+from spojoin.protocol.topology import Role
 
 #: Packings that a soak moves between.
-PACKINGS = (TOGETHER, APART, "router+sink mutable+pojoin")
+PACKINGS = (TOGETHER, APART, "router+sink mutable+pojoin", ANSWERER_NAME)
 #: Columns of workers, and logical ANDs where they have processes of their own, that a soak moves between.
 COLUMNS, LOGICAL_ANDS = (1, 2), (1, 2)
 #: Share of acts that don't wait until all is well after the one before.
@@ -100,10 +101,14 @@ def acts(seed: int, kinds: Sequence[Act], workers_max: int, every_s: float) -> I
     while True:
         act = rng.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
         after_s, is_hasty, draw = every_s * rng.uniform(0.5, 1.5), rng.random() < HASTY, rng.random()
-        lasts_s, other, step = rng.uniform(0.5, 12.0), rng.choice([0, 1]), rng.randrange(max(workers_max - 1, 1))
+        lasts_s, other, step = (
+            rng.uniform(0.5, 12.0),
+            rng.randrange(len(PACKINGS) - 1),
+            rng.randrange(max(workers_max - 1, 1)),
+        )
         if act is Act.MOVE:
             packing = [each for each in PACKINGS if each != setup.packing][other]
-            logical_ands = 1 if packing == TOGETHER else rng.choice(LOGICAL_ANDS)
+            logical_ands = 1 if parse_packing(packing).is_shared(Role.LOGICAL_AND) else rng.choice(LOGICAL_ANDS)
             setup = SoakSetup(packing, setup.standbys, rng.choice(COLUMNS), logical_ands)
         elif act is Act.STANDBYS:
             setup = replace(setup, standbys=not setup.standbys)

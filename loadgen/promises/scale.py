@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -41,6 +41,7 @@ from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.grid import Grid
 from spojoin.protocol.machine import ResultPosition
+from spojoin.protocol.packing import ANSWERER_NAME, APART
 from spojoin.protocol.result_partitions import partitions_of
 from spojoin.protocol.services import names_from_one
 from spojoin.protocol.topology import Role, Topic, mutable_partition
@@ -56,6 +57,7 @@ from spojoin.wire.records import Announcement, Batch, Frame, Part, Partial, Reco
 WORKLOAD = "uniform"
 #: A joiner for each of the query's predicates.
 JOINERS = 2
+MUTABLE_JOINER = "mutable joiner"
 #: Without progress for this long, a process has stopped.
 STALL_S = 120.0
 POLL_S = 0.05
@@ -63,14 +65,20 @@ CHECKED = 8
 
 
 class Release(NamedTuple):
-    """The workers of a release, and how many logical ANDs and sinks it has."""
+    """The workers of a release, how many logical ANDs and sinks it has, and which roles share a process."""
 
     grid: Grid
     logical_ands: int = 1
     sinks: int = 1
+    packing: str = APART
 
     def __str__(self) -> str:
-        return f"{self.grid.rows}x{self.grid.columns}-{self.logical_ands}-{self.sinks}"
+        return f"{self.grid.rows}x{self.grid.columns}-{self.logical_ands}-{self.sinks}-{self.packing}"
+
+    @property
+    def mutable_reporters(self) -> int:
+        """How many services report the mutable part in turn."""
+        return self.logical_ands if self.packing == APART else self.grid.workers
 
 
 ALONE = Release(Grid(1, 1))
@@ -115,8 +123,8 @@ def as_written(record: Record, release: Release) -> Written:
     if isinstance(record, Batch):
         return Written(record.stream, encode(record))
     if isinstance(record, Part):
-        row, logical_and = record.frame_id % grid.rows, record.frame_id % release.logical_ands
-        partition = 1 + row if record.part else mutable_partition(logical_and, grid.workers)
+        row, reporter = record.frame_id % grid.rows, record.frame_id % release.mutable_reporters
+        partition = 1 + row if record.part else mutable_partition(reporter, grid.workers)
         return Written(partition, encode(record))
     return Written(0, encode(record))
 
@@ -171,30 +179,48 @@ def recorded(data: Columns, window: int, slide: int) -> Recording:
 def _figures(stage: ScaleStage) -> Iterator[Measurement]:
     whatever = {
         "router": _cpu_us(stage, ALONE, "router", partial(FramedTuples, topic=Topic.FRAMES), Topic.INPUT),
-        "mutable joiner": max(_joiner(stage, number) for number in range(JOINERS)),
+        MUTABLE_JOINER: max(_joiner(stage, number) for number in range(JOINERS)),
         "permutation": _cpu_us(stage, ALONE, "permutation", partial(SameRecords, topic=Topic.BATCHES), Topic.RUNS),
     }
     for name, cpu_us in whatever.items():
         yield Measurement(f"{name}: CPU", cpu_us, "us a tuple", note="whatever the release")
     logical_and = {count: _logical_and(stage, count) for count in sorted({each.logical_ands for each in RELEASES})}
+    sinks: dict[Release, float] = {}
     for release in RELEASES:
         rows = release.grid.rows
+        sinks[release] = _sink(stage, release)
         named = f"{rows} row{'s' * (rows > 1)} of workers"
         divided = {
             "PO-Join worker": (_worker(stage, release), rows),
             "logical AND": (logical_and[release.logical_ands], release.logical_ands),
-            "sink": (_sink(stage, release), release.sinks),
+            "sink": (sinks[release], release.sinks),
         }
         for name, (cpu_us, count) in divided.items():
             yield Measurement(f"{named}: CPU of a {name}, one of {count}", cpu_us, "us a tuple")
-        each = whatever | {name: cpu_us for name, (cpu_us, _) in divided.items()}
-        busiest = max(each, key=lambda name: each[name])
-        yield Measurement(f"{named}: rate of the busiest process", 1e6 / each[busiest], "tuples/s", note=busiest)
-        whole = sum(whatever.values()) + (JOINERS - 1) * whatever["mutable joiner"]
-        whole += sum(cpu_us * count for cpu_us, count in divided.values())
-        yield Measurement(f"{named}: CPU of all services", whole, "us a tuple", note="without the broker")
+        yield from _of_release(named, _counted(whatever) | divided)
+    for release in RELEASES:
+        rows = release.grid.rows
+        cpu_us = _worker(stage, release._replace(packing=ANSWERER_NAME, logical_ands=1))
+        named = f"{rows} answerer{'s' * (rows > 1)}"
+        yield Measurement(f"{named}: CPU of each", cpu_us, "us a tuple")
+        services = _counted({name: each for name, each in whatever.items() if name != MUTABLE_JOINER})
+        services |= {"answerer": (cpu_us, rows), "sink": (sinks[release], release.sinks)}
+        yield from _of_release(named, services)
     for release in COLUMNS:
         yield Measurement(f"{release.grid.columns} columns: CPU of each worker", _worker(stage, release), "us a tuple")
+
+
+def _counted(whatever: Mapping[str, float]) -> dict[str, tuple[float, int]]:
+    """The CPU of each service that doesn't depend on the release, and how many there are."""
+    return {name: (cpu_us, JOINERS if name == MUTABLE_JOINER else 1) for name, cpu_us in whatever.items()}
+
+
+def _of_release(named: str, services: Mapping[str, tuple[float, int]]) -> Iterator[Measurement]:
+    """The rate and the cost of a release; services: the CPU of each, and how many there are."""
+    busiest = max(services, key=lambda name: services[name][0])
+    yield Measurement(f"{named}: rate of the busiest process", 1e6 / services[busiest][0], "tuples/s", note=busiest)
+    whole = sum(cpu_us * count for cpu_us, count in services.values())
+    yield Measurement(f"{named}: CPU of all services", whole, "us a tuple", note="without the broker")
 
 
 def _joiner(stage: ScaleStage, number: int) -> float:
@@ -209,7 +235,7 @@ def _logical_and(stage: ScaleStage, count: int) -> float:
 
 
 def _worker(stage: ScaleStage, release: Release) -> float:
-    """CPU of a grid's first worker."""
+    """CPU of a grid's first worker, which may be an answerer."""
     output = SameWorkersRecords if release.grid.columns == 1 else WorkersRecords
     follow = partial(output, topic=Topic.MATCHES, number=1)
     return _cpu_us(stage, release, "pojoin-0", follow, Topic.BATCHES, Topic.FRAMES)
@@ -427,7 +453,7 @@ def _alone(stage: ScaleStage, release: Release, name: str) -> Iterator[Alone]:
     """The topics of a query of its own, which is announced; they are deleted at the end."""
     sizes = stage.context.sizes
     query = parse_query(self_join_text(sizes.window, sizes.slide, name=name))
-    counts = {"logical_ands": release.logical_ands, "sinks": release.sinks}
+    counts = {"logical_ands": release.mutable_reporters, "sinks": release.sinks}
     topics = Topics.for_query(query, release.grid.workers, {"rows": f"in.{name}"}, **counts)
     create_topics(stage.log, topics)
     stage.log.create_topics({f"in.{name}": 1})
@@ -460,6 +486,7 @@ def _started(alone: Alone, service: str) -> Iterator[Supervisor]:
             "credits_frames": "1000000",
             "input_topics": f'{{"rows": "in.{alone.query.name}"}}',
         },
+        packing=alone.release.packing,
     )
     (found,) = [each for each in services_of(deployment) if each.name == service]
     with Supervisor(servers.children, folder / f"{alone.query.name}-logs") as supervisor:

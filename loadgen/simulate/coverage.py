@@ -105,6 +105,13 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
         "batch sorted by one of several joiners",
         "frame combined by one of several logical ANDs",
     ),
+    "P22 answerers": (
+        "frame of one of several answerers",
+        "frame of several columns",
+        "answerer stands in",
+        "frame evaluated beside later tuples",
+        "batch sorted in place of another",
+    ),
     "P23 blocks": (
         "block ends within a message",
         "block with dead letters",

@@ -31,6 +31,7 @@ from loadgen.simulate.scenario import (
     fits,
     for_router,
     parse,
+    with_answerers,
     with_grids,
     with_loss,
     with_reader,
@@ -87,7 +88,8 @@ def draw_replacement(seed: int, elaborate: Elaborate | None = None) -> Replaceme
         replace(each, sinks=1 if each.sinks == 1 else draw_sinks(f"{seed} generation {number}", ()))
         for number, each in enumerate(map(with_grids, scenarios))
     ]
-    return Replacement(tuple(map(with_loss, _with_workers_of_all(packed))), backfills, requested_at)
+    scenarios = tuple(with_answerers(with_loss(each)) for each in _with_workers_of_all(packed))
+    return Replacement(scenarios, backfills, requested_at)
 
 
 def _with_workers_of_all(scenarios: Sequence[Scenario]) -> tuple[Scenario, ...]:

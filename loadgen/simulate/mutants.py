@@ -37,12 +37,12 @@ from spojoin.protocol.answered import FIRST_PLACE, NEVER, Promises
 from spojoin.protocol.grid import Grid, Share
 from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.services import Rotation
+from spojoin.protocol.stand_in import StandIn
 from spojoin.protocol.topology import Topic
 from spojoin.roles.logical_and import machine as logical_and
 from spojoin.roles.logical_and.machine import LogicalAndMachine
 from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
-from spojoin.roles.pojoin.stand_in import StandIn
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router import physical_input
 from spojoin.roles.router.event_time_order import EventTimeOrder

@@ -19,21 +19,22 @@ from loadgen.simulate.process import Post, Process
 from loadgen.simulate.world import World
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.access import SHARING
-from spojoin.protocol.grid import Grid
+from spojoin.protocol.answerer import AnswererTurn
+from spojoin.protocol.grid import Grid, grid_of
 from spojoin.protocol.key_columns import column_of
 from spojoin.protocol.machine import BY_REFERENCE, ResultPosition
 from spojoin.protocol.packed_machine import Pack, PackMember, _Held
 from spojoin.protocol.packing import roles_of
 from spojoin.protocol.result_partitions import ResultPartition
 from spojoin.protocol.services import Rotation, role_of
+from spojoin.protocol.stand_in import StandIn
 from spojoin.protocol.standby import Seat, Standby
 from spojoin.protocol.topology import Role, Topic
 from spojoin.roles.intake.machine import IntakeMachine
 from spojoin.roles.logical_and.machine import LogicalAndMachine
-from spojoin.roles.mutable.machine import MutableMachine, StreamStore
+from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.pojoin.machine import PoJoinMachine, WorkerBatches
 from spojoin.roles.pojoin.selection import AskedProbes, KeySelection
-from spojoin.roles.pojoin.stand_in import StandIn
 from spojoin.roles.pojoin.worker import PoJoinWorker
 from spojoin.roles.router.asking import AskingSide
 from spojoin.roles.router.block_rows import BlockRows
@@ -54,7 +55,6 @@ from spojoin.wire.records import (
     Probes,
     Record,
     SpreadKey,
-    StreamSlice,
     Takeover,
     WorkerCount,
 )
@@ -348,13 +348,39 @@ def _due(events: Events, is_due: bool, machine: PoJoinMachine, frame: Frame, gri
 
 @_before(MutableMachine, "_evaluate_frame")
 def _evaluates(events: Events, machine: MutableMachine, *_: object) -> None:
-    events["P22 mutable part", "frame evaluated by one of several joiners"] += machine._turn.of > 1
+    events["P22 mutable part", "frame evaluated by one of several joiners"] += _takes_turns(machine)
 
 
-@_before(StreamStore, "sealed_runs")
-def _sorts(events: Events, _: StreamStore, piece: StreamSlice, turn: Rotation) -> None:
-    is_sorted = turn.of > 1 and piece.seals and turn.has(piece.batch_id)
-    events["P22 mutable part", "batch sorted by one of several joiners"] += is_sorted
+@_before(MutableMachine, "_send_runs")
+def _sorts(events: Events, machine: MutableMachine, frame: Frame) -> None:
+    ours = sum(piece.seals and machine._turn.has_batch(frame, piece.batch_id) for piece in frame.slices)
+    events["P22 mutable part", "batch sorted by one of several joiners"] += ours * _takes_turns(machine)
+
+
+def _takes_turns(machine: MutableMachine) -> bool:
+    """Whether a joiner is one of several that are apart."""
+    return isinstance(machine._turn, Rotation) and machine._turn.of > 1
+
+
+@_before(MutableMachine, "answer")
+def _ranks(events: Events, machine: MutableMachine, frame: Frame) -> None:
+    turn = machine._turn
+    if not isinstance(turn, AnswererTurn):
+        return
+    grid = grid_of(frame)
+    events["P22 answerers", "frame of one of several answerers"] += grid.workers > 1
+    events["P22 answerers", "frame of several columns"] += grid.columns > 1
+    events["P22 answerers", "answerer stands in"] += not turn.has_frame(frame)
+    is_late = any(
+        store._codes and next(iter(store._codes.values())).end > piece.first_index + len(piece)
+        for store, piece in zip(machine._stores, frame.slices, strict=True)
+    )
+    events["P22 answerers", "frame evaluated beside later tuples"] += is_late
+
+
+@_before(MutableMachine, "run_of")
+def _sorts_for_another(events: Events, *_: object) -> None:
+    events["P22 answerers", "batch sorted in place of another"] += 1
 
 
 @_before(LogicalAndMachine, "_evaluate_frame")
@@ -408,7 +434,9 @@ def _forgets_keys(events: Events, keys: SpreadKeys, result_frame: int) -> None:
 
 @_after(StandIn, "covers")
 def _covered(events: Events, covers: bool, stand_in: StandIn, frame: Frame) -> None:
-    events["P19 grid", "worker answers for another row"] += covers and stand_in._asked(frame) != stand_in._worker
+    events["P19 grid", "worker answers for another row"] += (
+        covers and stand_in._place.asked(frame) != stand_in._place.worker
+    )
 
 
 @_before(PoJoinMachine, "_answer_late")

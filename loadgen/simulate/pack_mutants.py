@@ -1,4 +1,4 @@
-"""Planted bugs in packings and standbys (rules P14 and P15); seeds without options must find each.
+"""Planted bugs in packings, standbys and answerers (rules P14, P15 and P22); seeds without options must find each.
 
 Mutants in `HARMLESS` must change no output, because no output may depend on the broken parts.
 """
@@ -14,12 +14,15 @@ from weakref import WeakKeyDictionary
 from loadgen.simulate.broker import AppendsUnderWay, SimulatedLog
 from loadgen.simulate.mutants import Mutant, Patches, planted
 from loadgen.simulate.process import Process
+from spojoin.kernels.sorted_tail import SortedTail
 from spojoin.protocol.machine import BY_REFERENCE, Action, Emit, ResultPosition, TakeOver, Trim
 from spojoin.protocol.packed_machine import Pack, PackMember, Source
 from spojoin.protocol.standby import ECHOES, Seat, Standby
 from spojoin.protocol.topology import Role, Topic
+from spojoin.roles.mutable.answering import AnsweringJoiner
+from spojoin.roles.mutable.machine import StreamStore, handed_over
 from spojoin.roles.sink.machine import SinkMachine
-from spojoin.wire.records import Frame, Presence, Record, Run
+from spojoin.wire.records import Frame, Presence, Record, Run, StreamSlice
 
 PACK_MUTANTS: dict[str, Mutant] = {}
 HARMLESS: dict[str, Mutant] = {}
@@ -60,6 +63,36 @@ def _taken_twice() -> Patches:
             self.waiting.setdefault(source, deque()).append((offset, record))
 
     return [patch.object(PackMember, "queue_record", put)]
+
+
+# --- P22 --------------------------------------------------------------------------------------------------------------
+
+
+@_mutant("no-answerer-stands-in", "the mutable part of a frame waits for an answerer that never comes back")
+def _no_answerer_stands_in() -> Patches:
+    return [patch.object(AnsweringJoiner, "_answer", lambda *_: iter(()))]
+
+
+@_mutant("no-run-in-place-of-another", "a batch waits for the runs of an answerer that never comes back")
+def _no_run_in_place_of_another() -> Patches:
+    return [patch.object(AnsweringJoiner, "_send", lambda *_: iter(()))]
+
+
+@_mutant("answerer-forgets-what-waits", "an answerer drops tuples that only frames under way of other answerers need")
+def _answerer_forgets_what_waits() -> Patches:
+    return [patch.object(AnsweringJoiner, "_first_kept", lambda _, frame: handed_over(frame))]
+
+
+@_mutant("late-frame-from-a-later-tail", "an answerer ranks a late frame among the tuples that the newest frame ranks")
+def _late_frame_from_a_later_tail() -> Patches:
+    sorted_from = StreamStore.sorted_from
+
+    def newest(self: StreamStore, first: int, slot: int, piece: StreamSlice) -> SortedTail:
+        tail = self._sorted[slot]
+        is_late = tail.end > piece.first_index + len(piece) or tail.first > first
+        return tail if is_late else sorted_from(self, first, slot, piece)
+
+    return [patch.object(StreamStore, "sorted_from", newest)]
 
 
 # --- P15 --------------------------------------------------------------------------------------------------------------

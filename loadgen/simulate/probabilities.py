@@ -68,6 +68,8 @@ COLUMNS_DRAWN = (1, 1, 2, 3)
 MUTABLE_ROWS = (1, 1, 2, 3)
 LOGICAL_ANDS = (1, 1, 2, 3)
 INTAKES = (0, 0, 1, 2, 3)
+#: How many worlds have answerers at first.
+ANSWERERS = 0.15
 #: How many worlds with several workers lose one for good; workers and columns there, and the step of the loss.
 LOSS = 0.15
 ROWS_WITH_LOSS = ((2, 1), (3, 1), (4, 1), (4, 2))

@@ -13,6 +13,7 @@ from spojoin.model import Query
 from spojoin.protocol.machine import START, Action, Emit, InputMachine, Machine, ResultPosition, Rewind, TakeOver
 from spojoin.protocol.packed_machine import Pack
 from spojoin.protocol.packing import (
+    ANSWERER,
     APART,
     TOGETHER,
     Group,
@@ -27,7 +28,9 @@ from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 from spojoin.protocol.services import Rotation
 from spojoin.protocol.standby import Standby
 from spojoin.protocol.topology import PACKABLE, Role, Topic, presence_partition
+from spojoin.roles.logical_and.answering import AnsweringAnd
 from spojoin.roles.logical_and.machine import LogicalAndMachine
+from spojoin.roles.mutable.answering import AnsweringJoiner
 from spojoin.roles.mutable.machine import MutableMachine
 from spojoin.roles.permutation.machine import PermutationMachine
 from spojoin.roles.pojoin.worker import PoJoinWorker
@@ -47,6 +50,8 @@ class MachineMakers:
     pojoin: Callable[[Query, int, ResultPosition], Machine]
     logical_and: Callable[[Query, ResultPosition, Rotation, int], Machine]
     sink: Callable[[Query, ResultPosition, ResultPartition], Machine]
+    answering_joiner: Callable[[Query, int, ResultPosition], Machine] = AnsweringJoiner
+    answering_and: Callable[[Query, ResultPosition, Callable[[int], int]], Machine] = AnsweringAnd
 
 
 def make_sink(query: Query, result_position: ResultPosition, share: ResultPartition = WHOLE) -> Machine:
@@ -70,7 +75,7 @@ class Post:
 
     instance: which of its instances, if there are several
     group: the roles that share the process, this role first; empty if the role is alone. For a group, the number is
-    that of workers inside.
+    that of workers inside; for an answerer, whose role is that of its worker, it is the worker's.
     """
 
     role: Role
@@ -84,12 +89,17 @@ class Post:
         return self.group or (self.role,)
 
     @property
+    def is_answerer(self) -> bool:
+        """Whether it is one of the workers that have a mutable part."""
+        return self.group == ANSWERER
+
+    @property
     def sink(self) -> int:
         """The number of its sink."""
         return self.number if self.role is Role.SINK and not self.group else 0
 
     def __str__(self) -> str:
-        name = group_name(self.group) if self.group else f"{self.role}-{self.number}"
+        name = group_name(self.group) if self.group and not self.is_answerer else f"{self.role}-{self.number}"
         return f"{name}.{self.instance}" if self.instance else name
 
     @property
@@ -252,7 +262,7 @@ class DrawnPacking:
     @property
     def inside(self) -> int:
         """The number of workers that share a process with other roles."""
-        return self.workers_inside if self.packing.is_shared(Role.POJOIN) else 0
+        return self.workers_inside if self.packing.has_workers_inside else 0
 
 
 ALL_APART = DrawnPacking(parse_packing(APART))
@@ -287,7 +297,7 @@ def _draw(rng: Random) -> DrawnPacking:
 
 def posts_of(drawn: DrawnPacking, counts: Mapping[Role, int]) -> list[Post]:
     """The processes of a packing; `counts` has how many of a role run apart, of PO-Join those inside included."""
-    posts = [Post(group[0], drawn.inside, group) for group in drawn.packing.shared]
+    posts = [Post(group[0], drawn.inside, group) for group in drawn.packing.shared if group != ANSWERER]
     alone = (Role.INTAKE, Role.ROUTER, Role.PERMUTATION, Role.LOGICAL_AND, Role.SINK, Role.MUTABLE)
     posts += [
         Post(role, number)
@@ -295,7 +305,8 @@ def posts_of(drawn: DrawnPacking, counts: Mapping[Role, int]) -> list[Post]:
         if not drawn.packing.is_shared(role)
         for number in range(counts.get(role, 1))
     ]
-    return posts + [Post(Role.POJOIN, number) for number in range(drawn.inside, counts[Role.POJOIN])]
+    workers = range(drawn.inside, counts[Role.POJOIN])
+    return posts + [Post(Role.POJOIN, number, ANSWERER if drawn.packing.has_answerers else ()) for number in workers]
 
 
 def members_of(group: Group, predicates: int, inside: int) -> list[Post]:

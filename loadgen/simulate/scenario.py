@@ -20,6 +20,7 @@ from loadgen.simulate.process import ALL_APART, ALONE, DrawnPacking, draw_instan
 from spojoin.arrays import I64
 from spojoin.model import Computed, Domain, KeyColumn, Order, Query
 from spojoin.protocol.key_columns import key_slots
+from spojoin.protocol.packing import ANSWERER_NAME, parse_packing
 from spojoin.protocol.topology import Role
 from spojoin.roles.router.config import RouterConfig
 from spojoin.wire.blocks import Originals
@@ -127,7 +128,7 @@ def draw(seed: int) -> Scenario:
 
 def with_packings(scenario: Scenario) -> Scenario:
     """The scenario with packings, a broker, grids of workers and a loss, which separate generators of its seed draw."""
-    return with_loss(with_grids(scenario))
+    return with_answerers(with_loss(with_grids(scenario)))
 
 
 def with_grids(scenario: Scenario) -> Scenario:
@@ -173,6 +174,16 @@ def with_loss(scenario: Scenario) -> Scenario:
         columns=(columns,),
         loss=Loss(rng.randrange(workers), rng.choice(odds.LOST_AT_STEPS)),
     )
+
+
+def with_answerers(scenario: Scenario) -> Scenario:
+    """Some scenarios whose workers are answerers at first, and in some of the packings that they move to."""
+    rng = Random(f"answerers {scenario.seed}")
+    if rng.random() >= odds.ANSWERERS or not scenario.query.layout.has_mutable_part:
+        return scenario
+    answerers = DrawnPacking(parse_packing(ANSWERER_NAME))
+    repacks = tuple((step, rng.choice((drawn, answerers))) for step, drawn in scenario.repacks)
+    return replace(scenario, packing=answerers, repacks=repacks)
 
 
 def _draw_columns(seed: int) -> tuple[int, ...]:
@@ -305,8 +316,8 @@ SHRUNK = {
     "spojoin.roles.pojoin.worker.PATIENCE_MS": (0, 50, 2_000),
     "spojoin.roles.router.value_numbers.SWEEP_MIN": (1, 3, 1 << 16),
     "spojoin.index.evaluation.SCAN_MAX": (1, 3, 512),
-    "spojoin.roles.pojoin.stand_in.PATIENCE_MS": (0, 50, 250),
-    "spojoin.roles.pojoin.stand_in.STINT_MS": (1, 1_000),
+    "spojoin.protocol.stand_in.PATIENCE_MS": (0, 50, 250),
+    "spojoin.protocol.stand_in.STINT_MS": (1, 1_000),
 }
 
 

@@ -326,6 +326,8 @@ def check_memory(scenario: Scenario, order: list[SourceRow], outcome: RunOutcome
     bound = state_bound(scenario, order)
     for name, tuples in outcome.state_tuples.items():
         needed = worker_bound(scenario, order) if name.startswith(Role.POJOIN) else bound
+        if name.startswith(f"{Role.MUTABLE} in {Role.POJOIN}"):  # an answerer's joiner has all predicates
+            needed *= len(scenario.query.predicates)
         if tuples > needed:
             raise Wrong(
                 f"{name} holds {tuples} tuples at rest; window, slide, batches and frames need at most {needed}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from random import Random
 from typing import TypeVar
@@ -25,12 +26,13 @@ from spojoin.errors import Fenced
 from spojoin.protocol.key_columns import key_slots
 from spojoin.protocol.machine import InputMachine, Machine, ResultPosition
 from spojoin.protocol.packed_machine import EVALUATING, Fellow, pack_of
-from spojoin.protocol.packing import DERIVED, edge_of
+from spojoin.protocol.packing import ANSWERER, DERIVED, edge_of
 from spojoin.protocol.result_partitions import ResultPartition, out_everywhere
 from spojoin.protocol.services import Rotation, share_of_joiner
 from spojoin.protocol.standby import ECHOES, Seat, standby_of
 from spojoin.protocol.topology import Role, Topic, mutable_partition, partitions, presence_partition
 from spojoin.roles.intake.machine import IntakeMachine
+from spojoin.roles.mutable.answering import READS
 from spojoin.roles.router.block_rows import BlockRows
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Batch, DeadLetter, HotKeys, Presence, Record, Result, Run, WorkerCount
@@ -177,13 +179,20 @@ class World:
             "predicates": len(query.predicates),
             "streams": len(query.streams),
             "workers_max": self.scenario.config.workers_max,
-            "logical_ands": self.scenario.logical_ands,
+            "logical_ands": self._mutable_reporters,
             "sinks": self.scenario.sinks,
             "intakes": self.scenario.intakes,
         }
         for topic in Topic:
             self.log.create(topic, partitions(topic, **sizes))
         self.log.create(Topic.DEAD, len(query.inputs))
+
+    @property
+    def _mutable_reporters(self) -> int:
+        """How many services may report mutable parts, in any of its packings."""
+        packings = [self.scenario.packing, *(later for _, later in self.scenario.repacks)]
+        answerers = self.scenario.config.workers_max if any(each.packing.has_answerers for each in packings) else 0
+        return max(self.scenario.logical_ands, answerers)
 
     @property
     def _joiners(self) -> int:
@@ -247,9 +256,21 @@ class World:
         """Whether other workers may run beside the workers that share a process."""
         return self.scenario.config.workers_max > self._packing.inside
 
+    def _answerer(self, worker: int) -> Machine:
+        query, wiring, result_position = self.scenario.query, self.wiring, self._restart_position()
+        partition_of = partial(mutable_partition, workers_max=self.scenario.config.workers_max)
+        fellows = [
+            Fellow(Role.MUTABLE, wiring.answering_joiner(query, worker, result_position), reads=READS),
+            Fellow(Role.POJOIN, wiring.pojoin(query, worker, result_position)),
+            Fellow(Role.LOGICAL_AND, wiring.answering_and(query, result_position, partition_of)),
+        ]
+        return pack_of(fellows, edge_of(ANSWERER))
+
     def _process_machine(self, post: Post, name: str) -> Machine:
         if not post.group:
             return self._machine(post, name, self._joiners, self.scenario.logical_ands)
+        if post.is_answerer and self.scenario.query.layout.has_mutable_part:
+            return self._answerer(post.number)
         joiners = len(self.scenario.query.predicates)
         members = members_of(post.group, joiners, self._packing.inside)
         ahead = EVALUATING if self.scenario.query.layout.has_mutable_part else ()
@@ -552,7 +573,7 @@ class World:
 
     def _is_wanted(self, post: Post) -> bool:
         if post.group or self._packing.packing.is_shared(post.role):
-            return post in self._posts()
+            return post in self._posts() and not (post.is_answerer and self._is_lost(post.number))
         return post.role is not Role.POJOIN or (post.number < self._replicas and not self._is_lost(post.number))
 
     def _is_lost(self, worker: int) -> bool:

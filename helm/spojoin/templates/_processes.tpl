@@ -1,5 +1,6 @@
 {{- /* A release's processes. A process has one role or several. Its name is `together` if it has all roles; otherwise it is
-     its roles with `+` between them, which a component's name replaces with `-`. */}}
+     its roles with `+` between them, which a component's name replaces with `-`. The component of answerers is `pojoin`, since
+     each has its worker's number. */}}
 
 {{- define "spojoin.topology" -}}{{ .Files.Get "files/topology.yaml" }}{{- end }}
 
@@ -8,15 +9,16 @@
 
 {{- /* The groups of roles that `packing` makes, in the order of the data's flow: a YAML list of {name, component, roles}. */}}
 {{- define "spojoin.groups" -}}
-{{- $roles := (.Files.Get "files/packable.yaml" | fromYaml).packable }}
+{{- $packable := .Files.Get "files/packable.yaml" | fromYaml }}
+{{- $roles := $packable.packable }}
 {{- $text := include "spojoin.packing" . }}
 {{- $groups := list }}
 {{- if eq $text "together" }}{{ $groups = list $roles }}
-{{- else if ne $text "apart" }}{{ range regexSplit "[\\s,]+" $text -1 }}{{ $groups = append $groups (splitList "+" .) }}{{ end }}
+{{- else if ne $text "apart" }}{{ range regexSplit "[\\s,]+" $text -1 }}{{ $groups = append $groups (eq . "answerer" | ternary $packable.answerer (splitList "+" .)) }}{{ end }}
 {{- end }}
 {{- $named := list }}
 {{- range $groups }}{{ range . }}
-{{- if not (has . $roles) }}{{ fail (printf "packing: unknown role %q; expected apart, together, or groups, for example router+sink, of %s" . (join ", " $roles)) }}{{ end }}
+{{- if not (has . $roles) }}{{ fail (printf "packing: unknown role %q; expected apart, together, or groups, for example router+sink or answerer, of %s" . (join ", " $roles)) }}{{ end }}
 {{- if has . $named }}{{ fail (printf "packing names %s twice; a role runs in one process" .) }}{{ end }}
 {{- $named = append $named . }}
 {{- end }}{{ end }}
@@ -26,7 +28,8 @@
 {{- $sorted := list }}{{ range $roles }}{{ if has . $group }}{{ $sorted = append $sorted . }}{{ end }}{{ end }}
 {{- if eq $first (first $sorted) }}
 {{- $name := eq (len $sorted) (len $roles) | ternary "together" (join "+" $sorted) }}
-- {name: {{ $name | quote }}, component: {{ replace "+" "-" $name }}, roles: {{ toJson $sorted }}}
+{{- $component := eq $name (join "+" $packable.answerer) | ternary "pojoin" (replace "+" "-" $name) }}
+- {name: {{ $name | quote }}, component: {{ $component }}, roles: {{ toJson $sorted }}}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -67,6 +70,12 @@
 {{- define "spojoin.sinks" -}}{{ include "spojoin.countApart" (dict "root" . "role" "sink" "key" "sink") }}{{- end }}
 {{- define "spojoin.logicalAnds" -}}{{ include "spojoin.countApart" (dict "root" . "role" "logical-and" "key" "logicalAnd") }}{{- end }}
 
+{{- /* How many services report the mutable part: logical ANDs, or as many answerers as there may be workers. */}}
+{{- define "spojoin.mutableReporters" -}}
+{{- $isInAnswerers := eq (include "spojoin.componentOf" (dict "root" . "role" "logical-and")) "pojoin" }}
+{{- include (ternary "spojoin.workersMax" "spojoin.logicalAnds" $isInAnswerers) . }}
+{{- end }}
+
 {{- /* How many services a role has that may have several only in processes of their own: dict "root" $ "role" … "key" <its values> */}}
 {{- define "spojoin.countApart" -}}
 {{- $count := (get .root.Values .key).replicas | default 1 | int }}
@@ -82,7 +91,7 @@
 {{- $inside := include "spojoin.workersInside" . | int }}
 {{- range include "spojoin.groups" . | fromYamlArray }}
 {{- $index := dict "pojoin" "SPOJOIN_WORKER" }}
-{{- $numbered := and (hasKey $index .name) (dict "index" (get $index .name) "start" 0) }}
+{{- $numbered := and (hasKey $index .component) (dict "index" (get $index .component) "start" 0) }}
 - {{ merge (dict) . ($numbered | default dict) | toJson }}
 {{- end }}
 {{- if and $inside (gt (include "spojoin.workersMax" . | int) $inside) }}
@@ -111,10 +120,11 @@
 {{- else }}{{ .Values.predictor.enabled }}{{ end }}
 {{- end }}
 
-{{- /* A process's values: its role's; for a shared process, `shared` and its entry in `groups`. */}}
+{{- /* A process's values: its role's, for an answerer the worker's; for a shared process, `shared` and its entry in `groups`. */}}
 {{- define "spojoin.processValues" -}}
 {{- $values := .root.Values }}
-{{- if gt (len .process.roles) 1 }}{{ mergeOverwrite (deepCopy $values.shared) (get $values.groups .process.name | default dict) | toYaml }}
+{{- if eq .process.component "pojoin" }}{{ $values.pojoin | toYaml }}
+{{- else if gt (len .process.roles) 1 }}{{ mergeOverwrite (deepCopy $values.shared) (get $values.groups .process.name | default dict) | toYaml }}
 {{- else }}{{ get $values (.process.name | camelcase | untitle) | toYaml }}
 {{- end }}
 {{- end }}

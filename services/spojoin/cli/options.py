@@ -216,7 +216,8 @@ class UpOptions:
         str,
         typer.Option(
             metavar="together|apart|GROUPS",
-            help="Which roles share a process: all of them, none, or groups such as 'router+sink mutable+logical-and'.",
+            help="Which roles share a process: all of them, none, or groups such as 'router+sink mutable+logical-and'; "
+            "'answerer' gives each worker a mutable part and a logical AND.",
         ),
     ] = TOGETHER
     standbys: Annotated[

@@ -85,7 +85,7 @@ def make_topics(query: Query, settings: Settings, partitions: int | None) -> dic
             settings.workers_max,
             settings.input_topics,
             generation,
-            logical_ands=settings.logical_ands,
+            logical_ands=settings.mutable_reporters(),
             sinks=settings.sinks,
             intakes=settings.intakes,
         )

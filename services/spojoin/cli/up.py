@@ -34,7 +34,6 @@ from spojoin.ports.redis_store import RedisStore
 from spojoin.protocol.key_columns import check_key
 from spojoin.protocol.packing import parse_packing
 from spojoin.protocol.topic_config import TopicKind
-from spojoin.protocol.topology import Role
 from spojoin.query.load import load_served_query
 from spojoin.runtime.registry import check_single_rows
 from spojoin.runtime.settings import Settings, load_settings
@@ -73,7 +72,7 @@ def serve(options: UpOptions, console: Console) -> None:
     say_notes(query)
     if options.results not in RESULT_FORMS:
         raise ConfigurationError(f"--results {options.results}: expected {listed(RESULT_FORMS)}")
-    is_inside = parse_packing(options.packing).is_shared(Role.POJOIN)
+    is_inside = parse_packing(options.packing).has_workers_inside
     workers = options.workers or query.layout.workers or (WORKERS_INSIDE if is_inside else WORKERS)
     settings = load_settings(
         query_file=options.query, workers=workers, packing=options.packing, **_optional_settings(options)

@@ -13,7 +13,7 @@ from spojoin.local.supervise import Service
 from spojoin.model import Query
 from spojoin.page.settings import PAGE_PREFIX
 from spojoin.protocol.key_columns import BY_KEY
-from spojoin.protocol.packing import APART, TOGETHER, Packing, group_name, parse_packing, roles_of
+from spojoin.protocol.packing import ANSWERER, APART, TOGETHER, Group, Packing, group_name, parse_packing
 from spojoin.protocol.services import (
     FIRST_INSTANCE,
     idle_roles,
@@ -21,9 +21,8 @@ from spojoin.protocol.services import (
     joiner_count,
     names,
     names_from_one,
-    role_of,
 )
-from spojoin.protocol.topology import Role
+from spojoin.protocol.topology import Role, role_entry
 from spojoin.runtime.setting_readers import PAGE, is_read, readers_of
 from spojoin.runtime.settings import ENV_PREFIX
 
@@ -103,24 +102,26 @@ def services_of(deployment: Deployment) -> list[Service]:
             if instance == FIRST_INSTANCE or service.name != Role.PREDICTOR  # nothing waits for a plan
         ]
     packing = parse_packing(deployment.packing)
-    packed = [_service(deployment, group_name(group), _COMMAND_OF_SEVERAL, {}) for group in packing.shared]
+    once = [group for group in packing.shared if group != ANSWERER]
+    packed = [_service(deployment, group_name(group), group, {}) for group in once]
     return packed + [
         _service(
             deployment,
             name,
-            f"spojoin.roles.{role.value.replace('-', '_')}",
+            ANSWERER if packing.has_answerers and role is Role.POJOIN else (role,),
             {_NUMBERED[role]: str(number)} if role in _NUMBERED else {},
         )
         for role, number, name in _instances(deployment, packing)
     ]
 
 
-def _service(deployment: Deployment, name: str, module: str, own: Mapping[str, str]) -> Service:
+def _service(deployment: Deployment, name: str, roles: Group, own: Mapping[str, str]) -> Service:
     port = free_port()
     place = {"metrics_host": LOOPBACK, "metrics_port": str(port)}
-    names = [name] if module == _COMMAND_OF_SEVERAL else []
-    environment = _environment(deployment, readers_of(roles_of(role_of(name))), {**place, **own})
-    return Service(name, [sys.executable, "-m", module, *names], port, environment)
+    alone = f"spojoin.roles.{role_entry(roles[0]).package}"
+    command = [alone] if len(roles) == 1 else [_COMMAND_OF_SEVERAL, group_name(roles)]
+    environment = _environment(deployment, readers_of(roles), {**place, **own})
+    return Service(name, [sys.executable, "-m", *command], port, environment)
 
 
 def renewed(service: Service, settings: Mapping[str, str]) -> Service:
@@ -154,9 +155,9 @@ def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role,
     if not deployment.replaces:
         found |= dict.fromkeys(idle_roles(deployment.query.layout), ())
     for role, services in found.items():
-        inside = 0
-        if packing.is_shared(role):
-            inside = WORKERS_INSIDE if role is Role.POJOIN else len(services)
+        inside = len(services) if packing.is_shared(role) else 0
+        if role is Role.POJOIN:
+            inside = WORKERS_INSIDE if packing.has_workers_inside else 0
         yield from ((role, number, services[number]) for number in range(inside, len(services)))
 
 

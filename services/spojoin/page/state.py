@@ -61,9 +61,9 @@ class Known:
         found = [name for name in reported.seen_ms if role in roles_of(role_of(name))]
         if role in NEEDED:
             found = [name for name in found if name in reported.needed]
-        if role is Role.POJOIN and self.workers is not None:
-            shared = [name for name in found if role_of(name) != role.value]
-            found = [*shared, *names(role, self.workers)[reported.inside :]]
+        if self.subject.is_of_workers(role) and self.workers is not None:
+            shared = [name for name in found if role_of(name) != Role.POJOIN]
+            found = [*shared, *names(Role.POJOIN, self.workers)[reported.inside :]]
         return tuple(found)
 
 

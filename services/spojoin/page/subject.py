@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from spojoin.model import Query
 from spojoin.page.flow import readers
-from spojoin.protocol.packing import APART, roles_of
+from spojoin.protocol.packing import ANSWERER, APART, parse_packing, roles_of
 from spojoin.protocol.services import NEEDED, joiner_count, names, role_of, without_workers
 from spojoin.protocol.topology import Role, Topic
 from spojoin.runtime.settings import Settings
@@ -38,7 +38,7 @@ class Subject:
     def served(cls, query: Query, settings: Settings) -> Subject:
         """The query as services with these settings serve it."""
         found = cls.of(query, settings.workers, settings.input_topics, settings.joiners)
-        intakes, logical_ands, sinks = settings.intakes, settings.logical_ands, settings.sinks
+        intakes, logical_ands, sinks = settings.intakes, settings.mutable_reporters(), settings.sinks
         topics = replace(found.topics, intakes=intakes, logical_ands=logical_ands, sinks=sinks)
         return replace(found, topics=topics, packing=settings.packing, inside=settings.workers_packed())
 
@@ -47,13 +47,17 @@ class Subject:
 
         `workers` is the log's worker count, if it has one.
         """
-        beside = names(role, workers or self.workers)[self.inside :] if role is Role.POJOIN else ()
+        beside = names(Role.POJOIN, workers or self.workers)[self.inside :] if self.is_of_workers(role) else ()
         if role in NEEDED:
             topics = self.topics
             counts = topics.logical_ands, topics.sinks, topics.intakes
             needed = without_workers(self.query, self.joiners, self.packing, *counts)
             return (*(name for name in needed if role in roles_of(role_of(name))), *beside)
         return (role.value,) if role in {reader for topic in Topic for reader in readers(topic)} else ()
+
+    def is_of_workers(self, role: Role) -> bool:
+        """Whether the processes of PO-Join workers have a role."""
+        return role is Role.POJOIN or (role in ANSWERER and parse_packing(self.packing).has_answerers)
 
     def names(self, topic: Topic) -> list[str]:
         """Kafka's names of a topic; one a stream for inputs and dead letters."""

@@ -25,6 +25,12 @@ APART, TOGETHER = "apart", "together"
 
 Group = tuple[Role, ...]
 
+#: The roles of an answerer: a PO-Join worker with the mutable part and the logical AND of its frames. Of all groups, it
+#: alone runs as often as there are workers; each of its processes has its worker's name.
+ANSWERER: Group = tuple(role for role in PACKABLE if role in {Role.MUTABLE, Role.LOGICAL_AND, Role.POJOIN})
+#: A short name of that group in packings.
+ANSWERER_NAME = "answerer"
+
 
 @dataclass(frozen=True, slots=True)
 class Packing:
@@ -41,6 +47,16 @@ class Packing:
         return len(self.group_of(role)) > 1
 
     @property
+    def has_answerers(self) -> bool:
+        """Whether each worker is an answerer."""
+        return ANSWERER in self.groups
+
+    @property
+    def has_workers_inside(self) -> bool:
+        """Whether the first workers share one process with other roles."""
+        return self.is_shared(Role.POJOIN) and not self.has_answerers
+
+    @property
     def shared(self) -> tuple[Group, ...]:
         """The groups of several roles."""
         return tuple(group for group in self.groups if len(group) > 1)
@@ -52,7 +68,7 @@ class Packing:
 
 
 def group_name(group: Sequence[Role]) -> str:
-    """The name of a process: `together` if it has all packable roles, otherwise its roles, joined by plus signs."""
+    """The name of a group: `together` if it has all packable roles, otherwise its roles, joined by plus signs."""
     return TOGETHER if tuple(group) == PACKABLE else "+".join(role.value for role in group)
 
 
@@ -64,7 +80,7 @@ def roles_of(name: str) -> Group:
 
 
 def parse_packing(text: str) -> Packing:
-    """`apart`, `together`, or groups such as `router+sink mutable+logical-and`; roles not named stay alone.
+    """`apart`, `together`, or groups such as `router+sink answerer`; roles not named stay alone.
 
     Raises ConfigurationError.
     """
@@ -88,7 +104,7 @@ def _parts(text: str) -> list[str]:
 
 
 def parse_group(text: str) -> Group:
-    """The roles of one process: one role, `together`, or packable roles with plus signs between them.
+    """The roles of one process: one role, `together`, `answerer`, or packable roles with plus signs between them.
 
     Raises ConfigurationError.
     """
@@ -98,11 +114,13 @@ def parse_group(text: str) -> Group:
 
 
 def _group(part: str) -> Group:
+    if part == ANSWERER_NAME:
+        return ANSWERER
     names, known = part.split("+"), [role.value for role in PACKABLE]
     for name in names:
         if name not in known:
             others = [role.value for role in LONE_ROLES]
-            expected = [*known, *others, TOGETHER] if len(names) == 1 else known
+            expected = [*known, *others, ANSWERER_NAME, TOGETHER] if len(names) == 1 else known
             raise ConfigurationError(f"{unknown('role', name, expected)}; several are such as router+sink")
     if len(set(names)) < len(names):
         raise ConfigurationError(f"{part!r} names a role twice")
@@ -120,6 +138,7 @@ def edge_of(roles: Iterable[Role], *, has_others: bool = False, has_intakes: boo
     edges = [edge if has_intakes else _without_blocks(edge) for edge in TOPOLOGY if edge.role in group]
     if len(group) == 1:
         return edges[0]
+    has_others = has_others or group == ANSWERER
     outside = [edge for edge in TOPOLOGY if edge.role not in group or (has_others and edge.role is Role.POJOIN)]
     inner_reads = {t for t in DERIVED if not any(t in edge.writes for edge in outside)}
     inner_writes = {t for t in DERIVED if not any(t in edge.reads for edge in outside)}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from spojoin.model import LayoutChoice, Query
-from spojoin.protocol.packing import APART, TOGETHER, group_name, parse_packing
+from spojoin.protocol.packing import ANSWERER, APART, TOGETHER, group_name, parse_packing
 from spojoin.protocol.topology import BATCH_ROLES, MACHINE_ROLES, Role
+from spojoin.wire.records import Frame
 
 
 def joiner_count(predicates: int, joiners: int | None) -> int:
@@ -25,9 +26,27 @@ class Rotation(NamedTuple):  # P22.6
         """Whether it is the machine's turn to take the frame or batch with this number."""
         return number % self.of == self.at
 
+    def has_frame(self, frame: Frame) -> bool:
+        """Whether it is the machine's turn to evaluate a frame."""
+        return self.has(frame.frame_id)
+
+    def has_batch(self, _: Frame, batch_id: int) -> bool:
+        """Whether it is the machine's turn to sort a batch."""
+        return self.has(batch_id)
+
 
 #: The turn of a machine that is alone.
 ALL = Rotation()
+
+
+class JoinerTurn(Protocol):
+    """The frames that a joiner evaluates, and the batches that it sorts."""
+
+    def has_frame(self, frame: Frame, /) -> bool:
+        """Whether the joiner evaluates a frame."""
+
+    def has_batch(self, frame: Frame, batch_id: int, /) -> bool:
+        """Whether the joiner sorts a batch which a frame seals."""
 
 
 class JoinerShare(NamedTuple):
@@ -83,6 +102,8 @@ def without_workers(
     found = [*names(Role.INTAKE, intakes)]
     for group in parse_packing(packing).groups:
         busy = [role for role in group if role not in idle]
+        if group == ANSWERER:
+            continue
         if len(group) > 1 and busy:
             found.append(group_name(group))
         elif busy == [Role.MUTABLE]:

@@ -198,7 +198,7 @@ class GenerationChooser:
         """Announce the query after the preparations that are possible while the previous generation answers."""
         settings, next_number = self._settings, found.next_number
         topics = Serving(self._query, next_number, sinks=settings.sinks).topics(
-            settings, settings.logical_ands, settings.intakes
+            settings, settings.mutable_reporters(), settings.intakes
         )
         if self._settings.backfill is Backfill.WINDOW and not self._seen:
             _log.info("looking at the inputs, before the query is announced", inputs=topics.inputs)

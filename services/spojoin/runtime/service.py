@@ -237,8 +237,9 @@ def expect(reporter: Reporter, roles: tuple[Role, ...], query: Query, settings: 
 
 
 def _logical_ands(roles: tuple[Role, ...], settings: Settings) -> int:
-    """The number of logical ANDs, which only they and the router know; others needn't restart if it changes."""
-    return 1 if {Role.ROUTER, Role.LOGICAL_AND}.isdisjoint(roles) else settings.logical_ands
+    """The number of logical ANDs; if they are apart, only they and the router know it, so others needn't restart."""
+    knows = not {Role.ROUTER, Role.LOGICAL_AND}.isdisjoint(roles) or settings.has_answerers
+    return settings.mutable_reporters() if knows else 1
 
 
 def create_topics(

@@ -76,12 +76,14 @@ class Settings(BaseSettings):
     sinks: how many there are, and partitions of the results; a changed number takes effect with the next generation
     columns: of the workers' grid: the window is divided by them, and frames by the rows that workers then fill
     columns_by: how columns share the window: `batch`, whole batches in turn, or `key`, tuples by the key of an equality
-    packing: which roles share a process: apart, together, or groups such as `router+sink`; the same for all services
+    packing: which roles share a process: apart, together, or groups such as `router+sink` or `answerer`, which is
+        mutable, pojoin and logical-and in the process of each worker; the same for all services
     standbys: whether each service has a second instance, which takes its place if it is silent
     instance: which of a service's instances this is: a name such as a or b
     patience_ms: how long the speaker may be silent before another instance takes its place
     workers_inside: how many of the first workers run in the process that PO-Join shares with other roles, if it does
-    threads: how many threads share the work of frames in a process of several roles; default: one for each core
+    threads: how many threads share the work of frames in a process of several roles; default: one for each core, and
+        one in an answerer
     bootstrap_servers: Kafka
     kafka: further client properties by librdkafka's names (mostly for security)
     kafka_username: this service's user in Kafka; with OAUTHBEARER the id of its client
@@ -249,8 +251,17 @@ class Settings(BaseSettings):
 
     def workers_packed(self) -> int:
         """How many of the first workers share a process with other roles."""
-        is_shared = parse_packing(self.packing).is_shared(Role.POJOIN)
-        return min(self.workers_inside, self.workers_max) if is_shared else 0
+        are_inside = parse_packing(self.packing).has_workers_inside
+        return min(self.workers_inside, self.workers_max) if are_inside else 0
+
+    @property
+    def has_answerers(self) -> bool:
+        """Whether each worker is an answerer."""
+        return parse_packing(self.packing).has_answerers
+
+    def mutable_reporters(self) -> int:
+        """How many logical ANDs may report: with answerers, as many as there may be workers."""
+        return self.workers_max if self.has_answerers else self.logical_ands
 
     def kafka_properties(self) -> Properties:
         """The properties of every Kafka client except the brokers, including passwords.

@@ -10,7 +10,7 @@ from spojoin.errors import ConfigurationError
 from spojoin.protocol.access import SHARING
 from spojoin.protocol.machine import Idle, Machine, ResultPosition
 from spojoin.protocol.packed_machine import EVALUATING, Fellow, pack_of
-from spojoin.protocol.packing import edge_of, group_name, parse_packing, touched
+from spojoin.protocol.packing import ANSWERER, edge_of, group_name, parse_packing, touched
 from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 from spojoin.protocol.services import idle_roles
 from spojoin.protocol.standby import Seat, standby_of
@@ -33,6 +33,7 @@ class Wiring:
     originals: reads messages again, if the machine is a router
     table: makes the reader of the query's table
     result_writer: writes results in their form, if the machine makes results; share: into this partition
+    reads: what it reads as part of a process of several roles; default: all that its role reads
     """
 
     service: str
@@ -43,6 +44,7 @@ class Wiring:
     result_writer: ResultWriter | None = None
     table: Callable[[], TableReading] | None = None
     share: ResultPartition = WHOLE
+    reads: frozenset[Topic] | None = None
 
 
 Wire = Callable[[Serving, Settings], Wiring]
@@ -98,9 +100,13 @@ def alone(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> W
 
 
 def packed(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> Wiring:
-    """The wiring of a process of several roles: one joiner, one logical AND, and the first `workers_inside` workers."""
-    layout = serving.query.layout
-    serving = replace(serving, runner=Threads(settings.threads or cores(), RELUCTANCE))
+    """The wiring of a process of several roles.
+
+    It has one joiner, one logical AND, and the first `workers_inside` workers; or it is an answerer, with one worker.
+    """
+    layout, is_answerer = serving.query.layout, tuple(wires) == ANSWERER
+    threads = settings.threads or (1 if is_answerer else cores())
+    serving = replace(serving, runner=Threads(threads, RELUCTANCE))
     if _AT_ONCE.issubset(wires) and settings.handover_frames is None:
         settings = settings.model_copy(update={"handover_frames": 1})
     wirings = [
@@ -112,14 +118,19 @@ def packed(wires: Mapping[Role, Wire], serving: Serving, settings: Settings) -> 
 
     def machine(result_position: ResultPosition) -> Machine:
         fellows = [
-            Fellow(role, wiring.machine_factory(result_position), layout.has_mutable_part and role in EVALUATING)
+            Fellow(
+                role,
+                wiring.machine_factory(result_position),
+                layout.has_mutable_part and role in EVALUATING,
+                wiring.reads,
+            )
             for role, wiring in wirings
         ]
         return pack_of(fellows, edge_with(wires, settings))
 
     by_role = dict(wirings)
     return Wiring(
-        group_name(tuple(wires)),
+        by_role[Role.POJOIN].service if is_answerer else group_name(tuple(wires)),
         machine,
         tick_ms=min(wiring.tick_ms for wiring in by_role.values()),
         parse=by_role[Role.ROUTER].parse if Role.ROUTER in by_role else None,
@@ -153,7 +164,9 @@ def takes_over(roles: Iterable[Role], settings: Settings) -> bool:
 
 def _instances(role: Role, settings: Settings) -> Iterator[Settings]:
     """The settings of each machine of a role in a shared process."""
-    if role is Role.MUTABLE:
+    if settings.has_answerers and role in ANSWERER:
+        yield settings
+    elif role is Role.MUTABLE:
         yield settings.model_copy(update={"joiner": 0, "joiners": 1})
     elif role is Role.LOGICAL_AND:
         yield settings.model_copy(update={"logical_ands": 1})

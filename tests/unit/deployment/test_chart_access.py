@@ -85,6 +85,18 @@ def test_topics_are_those_that_the_services_make():
         assert topic["metadata"]["labels"]["strimzi.io/cluster"] == "streams"
 
 
+def test_answerers_have_the_partitions_and_rights_of_their_roles():
+    found = manifests("operators", "packing=answerer", "pojoin.maxReplicas=5")
+    topics = {each["spec"]["topicName"]: each["spec"]["partitions"] for each in of_kind("KafkaTopic", found)}
+    assert topics[TOPICS.name(Topic.MATCHES)] == 2 * 5
+    users = {name.removeprefix("demo-spojoin-") for name in users_of(found)}
+    assert "pojoin" in users
+    assert not {"mutable", "logical-and", "mutable-pojoin-logical-and"} & users
+    worker = allowed(users_of(found)["demo-spojoin-pojoin"])
+    assert ("topic", TOPICS.name(Topic.RUNS), "Write", False) in worker
+    assert ("topic", TOPICS.name(Topic.MATCHES), "Write", False) in worker
+
+
 def test_users_follow_a_renamed_input_topic():
     named = json.dumps(json.dumps({"pickups": "rides"}))
     found = render("--values", values_file("operators"), "--set-json", f"settings.input_topics={named}")

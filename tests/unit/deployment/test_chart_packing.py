@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from spojoin.protocol.access import group_rights, rights
-from spojoin.protocol.packing import group_name, parse_group, parse_packing
+from spojoin.protocol.packing import ANSWERER, group_name, parse_group, parse_packing
 from spojoin.protocol.topology import TOPOLOGY, Role
 from spojoin.query.load import parse_query
 from spojoin.runtime.settings import load_settings
@@ -19,6 +19,8 @@ PACKINGS = [
     GROUPED,
     "pojoin+sink, permutation+mutable",
     "router+mutable+permutation+pojoin+logical-and+sink",
+    "answerer",
+    "router+sink answerer",
 ]
 QUERY = parse_query(yaml.safe_load(values_file("operators").read_text())["query"])
 INPUTS = ("in.Drop_offs", "in.pickups")
@@ -34,7 +36,10 @@ def packed(packing, *settings, example="demo"):
 
 def groups(packing, workers_max):
     """Component -> the roles of its processes; workers beside a group have a component of their own."""
-    found = {group_name(group).replace("+", "-"): group for group in parse_packing(packing).groups}
+    packing = parse_packing(packing)
+    found = {group_name(group).replace("+", "-"): group for group in packing.groups if group != ANSWERER}
+    if packing.has_answerers:
+        return found | {"pojoin": ANSWERER}
     return found | ({"pojoin": (Role.POJOIN,)} if workers_max > 1 else {})
 
 
@@ -98,6 +103,7 @@ def test_a_lean_release_requests_little():
         ("mutable+pojoin", (), False),
         ("router+pojoin", (), False),
         ("router+mutable", (), True),
+        ("answerer", (), True),
     ],
 )
 def test_a_controller_runs_where_pods_are_numbered(packing, settings, wanted):
@@ -111,6 +117,17 @@ def test_a_predictor_that_shares_no_process_runs_where_it_is_asked_for():
 
 def test_a_predictor_runs_where_columns_are_by_key():
     assert "predictor" in pods(packed("together", "pojoin.columnsBy=key"))
+
+
+def test_answerers_are_pods_of_the_workers_with_all_rights_and_values_of_theirs():
+    found = pods(packed("answerer", "pojoin.replicas=3", "pojoin.resources.requests.cpu=2"))
+    assert not {"mutable-0", "logical-and"} & found.keys()
+    worker = found["pojoin"]
+    assert worker.container["args"] == ["service", "mutable+pojoin+logical-and"]
+    assert worker.container["resources"]["requests"]["cpu"] == 2
+    assert worker.variables["SPOJOIN_WORKER"] == "metadata.labels['apps.kubernetes.io/pod-index']"
+    assert worker.variables["SPOJOIN_PACKING"] == "answerer"
+    assert not worker.variables.keys() & {"SPOJOIN_WORKERS_INSIDE", "SPOJOIN_JOINERS"}
 
 
 # --- workers beside a group -------------------------------------------------------------------------------------------
@@ -228,7 +245,7 @@ def test_values_of_groups_are_shared_or_their_own():
     [
         (
             "packing=router+snk",
-            'packing: unknown role "snk"; expected apart, together, or groups, for example router+sink, of',
+            'packing: unknown role "snk"; expected apart, together, or groups, for example router+sink or answerer, of',
         ),
         ("packing=router+predictor", 'packing: unknown role "predictor"'),
         ("packing=router+sink sink+mutable", "packing names sink twice; a role runs in one process"),

@@ -64,6 +64,16 @@ def test_a_group_leaves_the_other_roles_alone():
     assert names == {"router+sink", "predictor", "mutable-0", "mutable-1", "permutation", "pojoin-0", "logical-and"}
 
 
+def test_answerers_have_the_names_and_numbers_of_workers():
+    deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 2, packing="answerer")
+    services = {service.name: service for service in services_of(deployment)}
+    assert services.keys() == {"router", "predictor", "permutation", "pojoin-0", "pojoin-1", "sink"}
+    for number in range(2):
+        answerer = services[f"pojoin-{number}"]
+        assert answerer.command[1:] == ["-m", "spojoin.runtime", "mutable+pojoin+logical-and"]
+        assert answerer.environment["SPOJOIN_WORKER"] == str(number)
+
+
 def test_a_standby_is_a_second_instance_of_each_service():
     deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 1, packing="together")
     services = services_of(replace(deployment, standbys=True))

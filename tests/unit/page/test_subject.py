@@ -31,6 +31,9 @@ def expected(role: Role, **settings: object) -> tuple[str, ...]:
         (Role.POJOIN, "together", ("together", "pojoin-1", "pojoin-2")),
         (Role.ROUTER, "router+sink", ("router+sink",)),
         (Role.LOGICAL_AND, "router+sink", ("logical-and",)),
+        (Role.POJOIN, "answerer", ("pojoin-0", "pojoin-1", "pojoin-2")),
+        (Role.MUTABLE, "answerer", ("pojoin-0", "pojoin-1", "pojoin-2")),
+        (Role.PERMUTATION, "answerer", ("permutation",)),
     ],
 )
 def test_a_role_is_expected_in_its_process(role, packing, services):

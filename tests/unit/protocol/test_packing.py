@@ -6,6 +6,7 @@ import pytest
 
 from spojoin.errors import ConfigurationError
 from spojoin.protocol.packing import (
+    ANSWERER,
     APART,
     DERIVED,
     TOGETHER,
@@ -33,6 +34,7 @@ def test_every_role_is_in_one_process():
         ("router", APART),
         ("sink+router", "router+sink"),
         ("pojoin+mutable sink+router", "router+sink mutable+pojoin"),
+        ("answerer sink+router", "router+sink mutable+pojoin+logical-and"),
     ],
 )
 def test_a_packing_is_said_in_the_datas_way(text, same):
@@ -46,6 +48,8 @@ def test_a_packing_is_said_in_the_datas_way(text, same):
         ("router+sinc", "unknown role 'sinc': expected router, .* did you mean 'sink'"),
         ("predictor+router", "unknown role 'predictor'"),
         ("router+sink sink+mutable", "names sink twice"),
+        ("answerer sink+mutable", "names mutable twice"),
+        ("answerers", "unknown role 'answerers'.* did you mean 'answerer'"),
         ("router+router", "names a role twice"),
         ("", "names no role"),
     ],
@@ -61,6 +65,21 @@ def test_a_process_has_a_name_that_says_its_roles():
         assert group_name(group) == text
         assert roles_of(text) == group
     assert roles_of("nobody") == ()
+
+
+def test_a_worker_is_an_answerer_or_inside_another_process_or_alone():
+    answering, inside = parse_packing("answerer"), parse_packing("router+pojoin")
+    assert (answering.has_answerers, answering.has_workers_inside) == (True, False)
+    assert (inside.has_answerers, inside.has_workers_inside) == (False, True)
+    assert parse_group("answerer") == ANSWERER
+    assert not parse_packing("mutable+pojoin").has_answerers
+
+
+def test_answerers_share_matches_and_runs_with_others_and_no_partials():
+    edge = edge_of(ANSWERER)
+    assert Topic.PARTIALS not in (*edge.reads, *edge.writes, *edge.trims)
+    assert {Topic.MATCHES, Topic.RUNS} <= {*edge.writes}
+    assert {Topic.FRAMES, Topic.BATCHES} <= {*edge.reads}
 
 
 def test_a_role_alone_has_its_row_of_the_table():

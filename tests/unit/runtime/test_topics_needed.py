@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spojoin.protocol.packing import APART, TOGETHER, touched
@@ -27,6 +29,7 @@ def needed(tmp_path, **given):
         ({"packing": TOGETHER, "workers": 3}, LOG | {Topic.MATCHES}),
         ({"packing": "router+sink mutable+pojoin", "workers": 1}, LOG | DERIVED),
         ({"packing": "mutable+permutation+logical-and", "workers": 1}, LOG | {Topic.MATCHES}),
+        ({"packing": "answerer", "workers": 1}, LOG | {Topic.RUNS, Topic.MATCHES}),
         ({"packing": APART, "standbys": True}, LOG | DERIVED | {Topic.PRESENCE}),
     ],
 )
@@ -45,6 +48,8 @@ def test_how_many_partitions_a_query_takes(tmp_path):
 
     assert counts(apart, packing=APART, workers=2, workers_max=8) == (10, 19)
     assert counts(apart, packing=APART, workers=2, workers_max=8, standbys=True) == (11, 35)
+    answerers = replace(apart, logical_ands=8)
+    assert counts(answerers, packing="answerer", workers=2, workers_max=8) == (9, 24)
     # A release of one process has neither predictor nor controller.
     assert counts(together, *BESIDE, packing=TOGETHER, workers=1) == (5, 5)
     assert counts(together, *BESIDE, packing=TOGETHER, workers=1, standbys=True) == (6, 21)

@@ -33,6 +33,7 @@ def report(wall_ms=0, needs=NEEDS, workers=2) -> ServiceReport:
 def test_results_need_every_role_but_the_predictor_and_the_controller():
     own = parse_query(QUERY.replace("LAYOUT", ""))
     assert without_workers(own) == ("router", "mutable-0", "mutable-1", "permutation", "logical-and", "sink")
+    assert without_workers(own, packing="answerer") == ("router", "permutation", "sink")
     other = parse_query(QUERY.replace("LAYOUT", "layout: scale_join"))
     assert without_workers(other) == ("router", "sink")
 

@@ -99,17 +99,22 @@ class LogicalAndMachine(Machine):
         yield from self._evaluate_complete_frames()
 
     def _accept_frame(self, frame: Frame) -> None:
+        self._store_tuples(frame)
+        if self._is_due(frame) and self._turn.has(frame.frame_id):  # P22.2
+            self._frames.append(frame)
+        elif not self._frames:
+            self._drop_handed_over(frame)
+
+    def _is_due(self, frame: Frame) -> bool:
+        return frame.is_answered and frame.frame_id >= self._result_position.frame_id
+
+    def _store_tuples(self, frame: Frame) -> None:
         for trail, piece in zip(self._trails, frame.slices, strict=True):
             trail.append_tuples(frame, piece)
         if self._weigher is not None:
             self._weights.append(*_rated(self._weigher.of_rows, frame, frame.slices[-1]))
         if self._rater is not None:
             self._ratings.append(*_rated(self._rater.of_rows, frame, frame.slices[-1]))
-        is_due = frame.is_answered and frame.frame_id >= self._result_position.frame_id
-        if is_due and self._turn.has(frame.frame_id):  # P22.2
-            self._frames.append(frame)
-        elif not self._frames:
-            self._drop_handed_over(frame)
 
     def _drop_handed_over(self, frame: Frame) -> None:
         for trail, piece in zip(self._trails, frame.slices, strict=True):

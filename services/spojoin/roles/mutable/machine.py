@@ -7,7 +7,7 @@ stored tuple and each probe's interval of ranks: 2 (n + 2 m) bytes, while a bit 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -25,7 +25,7 @@ from spojoin.model import Direction, Op, Query, RolePredicate
 from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.frame_evaluation import sorted_column, sought_column
 from spojoin.protocol.machine import Action, Emit, Machine, ResultPosition, Trim
-from spojoin.protocol.services import ALL, Rotation
+from spojoin.protocol.services import ALL, JoinerTurn
 from spojoin.protocol.topology import Topic
 from spojoin.wire.columns import concat_keys
 from spojoin.wire.records import NO_OWN, Barrier, DirectionRanks, Frame, Partial, Record, Run, SortedColumn, StreamSlice
@@ -33,20 +33,37 @@ from spojoin.wire.records import NO_OWN, Barrier, DirectionRanks, Frame, Partial
 #: The machine of this predicate sends seqs, times and keys with its runs.
 CARRIER = 0
 
+#: The first index to keep of each stream, given the newest frame.
+KeptFrom = Callable[[Frame], Sequence[int]]
+
 #: In place of a side: the predicate's interval begins with the first stored code, or ends with the last.
 _NO_SIDE = -1
+
+
+def handed_over(frame: Frame) -> list[int]:
+    """The first index of each stream that no batch holds for the frame."""
+    return [piece.handover_index for piece in frame.slices]
 
 
 class MutableMachine(Machine):
     """Evaluates predicate number `predicate` over the mutable part and sorts sealed batches.
 
     turn: the frames that it evaluates, and the batches that it sorts; it stores the tuples of all
+    kept_from: the first index to keep of each stream, given the newest frame
     """
 
-    def __init__(self, query: Query, predicate: int, result_position: ResultPosition, turn: Rotation = ALL) -> None:
+    def __init__(
+        self,
+        query: Query,
+        predicate: int,
+        result_position: ResultPosition,
+        turn: JoinerTurn = ALL,
+        kept_from: KeptFrom = handed_over,
+    ) -> None:
         self._query = query
         self._predicate = predicate
         self._turn = turn
+        self._kept_from = kept_from
         self._result_position = result_position
         self._out_to = result_position.frame_id
         self._reader = LogFollower()
@@ -57,14 +74,33 @@ class MutableMachine(Machine):
         """Take a frame of the log: store it, evaluate it, sort the batches that it seals."""
         if not isinstance(record, Frame | Barrier) or not self._reader.accept(record) or isinstance(record, Barrier):
             return
-        for store, piece in zip(self._stores, record.slices, strict=True):
-            store.store_tuples(record, piece)
+        for store, piece, first in zip(self._stores, record.slices, self._kept_from(record), strict=True):
+            store.store_tuples(record, piece, first)
         is_due = record.frame_id >= self._result_position.frame_id and record.is_answered
-        if is_due and self._turn.has(record.frame_id):  # P22.2
-            yield Emit(Topic.PARTIALS, self._predicate, self._evaluate_frame(record))
+        if is_due and self._turn.has_frame(record):  # P22.2
+            yield self.answer(record)
         for store, piece in zip(self._stores, record.slices, strict=True):
-            self._unsent.extend(store.sealed_runs(piece, self._turn))
+            self._unsent.extend(store.sealed_runs(piece, is_ours=self._turn.has_batch(record, piece.batch_id)))
         yield from self._send_runs(record)
+
+    def answer(self, frame: Frame) -> Emit:
+        """The partial of the newest frame, or of an earlier one whose tuples are kept."""
+        return Emit(Topic.PARTIALS, self._predicate, self._evaluate_frame(frame))
+
+    def run_of(self, piece: StreamSlice, stream: int, newest: Frame) -> Emit:
+        """The run of the batch that ends with a slice of an earlier frame, and whose tuples are kept."""
+        run = self._stores[stream].run(piece)
+        run.frame_id, run.live_batches = newest.frame_id, tuple(each.live_batch for each in newest.slices)
+        return Emit(Topic.RUNS, 0, run)
+
+    def forget_below(self, first: Sequence[int]) -> None:
+        """Forget the tuples of each stream with indexes below these."""
+        for store, index in zip(self._stores, first, strict=True):
+            store.drop_below(index)
+
+    def holds_from(self, stream: int) -> int:
+        """The index of the stream at which this machine began."""
+        return self._stores[stream].began
 
     def _send_runs(self, frame: Frame) -> Iterator[Action]:
         """Send runs; empty ones for batches that no window reaches where results end: others may not send theirs."""
@@ -167,8 +203,13 @@ class StreamStore:
     def tuples(self) -> int:
         return len(next(iter(self._codes.values())))
 
-    def sealed_runs(self, piece: StreamSlice, turn: Rotation) -> Iterator[Run]:  # P9.5
-        """The run of the batch that ends with this slice, if one does and `turn` has it.
+    @property
+    def began(self) -> int:
+        """The index of the first tuple that was stored."""
+        return self._began
+
+    def sealed_runs(self, piece: StreamSlice, *, is_ours: bool) -> Iterator[Run]:  # P9.5
+        """The run of the batch that ends with this slice, if one does and this machine sorts it.
 
         If the log was trimmed, batches that began before it were made long ago, or have expired. An empty run reports
         this: once for the batches before the first slice, and once for the batch that contains it.
@@ -176,22 +217,22 @@ class StreamStore:
         if self._newest_before >= 0:
             yield _empty_run(self._stream, self._newest_before, self._predicate)
             self._newest_before = -1
-        if piece.seals and turn.has(piece.batch_id):  # P22.3
+        if piece.seals and is_ours:  # P22.3
             yield (
-                self._run(piece)
+                self.run(piece)
                 if self._began <= piece.batch_first
                 else _empty_run(self._stream, piece.batch_id, self._predicate)
             )
 
-    def store_tuples(self, frame: Frame, piece: StreamSlice) -> None:
-        """Store a frame's tuples and drop those handed over."""
+    def store_tuples(self, frame: Frame, piece: StreamSlice, kept_from: int) -> None:
+        """Store a frame's tuples and drop those with indexes below `kept_from`."""
         if not self._started:
             self._start(piece.first_index, piece.batch_id)
         for slot, tail in self._codes.items():
             tail.append(piece.codes[slot])
         if self._carries:
             self._carry(frame, piece)
-        self._drop_below(piece.handover_index)
+        self.drop_below(kept_from)
 
     def _start(self, first_index: int, batch_id: int) -> None:
         self._started = True
@@ -217,7 +258,8 @@ class StreamStore:
         if len(piece) and piece.payload is not None:
             self._payloads.append((piece.first_index, piece.payload))
 
-    def _drop_below(self, index: int) -> None:
+    def drop_below(self, index: int) -> None:
+        """Forget the tuples with indexes below `index`."""
         if index <= self._first:
             return
         self._first = index
@@ -228,10 +270,13 @@ class StreamStore:
                 pieces.pop(0)
 
     def sorted_from(self, first: int, slot: int, piece: StreamSlice) -> SortedTail:
-        """The codes from an index on, or before it, up to the last slice, which is `piece`."""
+        """The codes from an index on that are held, up to the end of a slice."""
         tail, end = self._sorted[slot], piece.first_index + len(piece)
+        first = max(first, self._codes[slot].first)
+        if tail.end > end or tail.first > first:  # the slice is an earlier one
+            return empty_tail(first).advanced(first, sort_column(self._codes[slot].view(first, end)))
         if tail.end < end or tail.first < first:
-            begin = max(tail.end, self._codes[slot].first)
+            begin = max(tail.end, first)
             tail = tail if tail.end == begin else empty_tail(begin)
             added = sorted_column(piece, slot)
             if begin != piece.first_index:  # earlier tuples weren't needed so far, or this slice is in the tail
@@ -244,7 +289,7 @@ class StreamStore:
             return SortedColumn(slot, *sorted_column(piece, slot))
         return SortedColumn(slot, *self.sorted_from(piece.handover_index, slot, piece).since(first))
 
-    def _run(self, piece: StreamSlice) -> Run:
+    def run(self, piece: StreamSlice) -> Run:
         """The batch that ends with this slice, sorted (rule P7)."""
         first, end = piece.batch_first, piece.first_index + len(piece)
         return Run(
@@ -298,9 +343,16 @@ class Joiner(Machine):
     """Evaluates some of the query's predicates in turn, each with its own partition of partials and its own runs."""
 
     def __init__(
-        self, query: Query, predicates: Iterable[int], result_position: ResultPosition, turn: Rotation = ALL
+        self,
+        query: Query,
+        predicates: Iterable[int],
+        result_position: ResultPosition,
+        turn: JoinerTurn = ALL,
+        kept_from: KeptFrom = handed_over,
     ) -> None:
-        self._machines = [MutableMachine(query, predicate, result_position, turn) for predicate in predicates]
+        self._machines = [
+            MutableMachine(query, predicate, result_position, turn, kept_from) for predicate in predicates
+        ]
 
     def on_record(self, topic: Topic, partition: int, offset: int, record: Record) -> Iterator[Action]:
         """Give a frame of the log to the machine of each predicate."""

@@ -26,9 +26,9 @@ from spojoin.protocol.acceptance import LogFollower
 from spojoin.protocol.frame_evaluation import Chunks, first_reached, lower_bounds, probe_range, sought_column
 from spojoin.protocol.grid import Grid, Share, grid_of
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Rewind, Trim, WindowMachine
+from spojoin.protocol.stand_in import ColumnPlace, StandIn
 from spojoin.protocol.topology import Topic
 from spojoin.roles.pojoin.selection import AskedProbes, Selection, selections_of
-from spojoin.roles.pojoin.stand_in import StandIn
 from spojoin.search_plan import SearchPlan
 from spojoin.wire.records import NO_GROUP, Barrier, Batch, Frame, Matches, Part, Record, SpreadKey, StreamSlice
 from spojoin.wire.sums import Sums
@@ -61,7 +61,7 @@ class PoJoinMachine(WindowMachine):
         self._reader = LogFollower()
         self._frames: deque[Frame] = deque()
         self._grid = grid
-        self._stand_in = StandIn(worker)
+        self._stand_in = StandIn(ColumnPlace(worker))
         #: the last frame behind kept ones: once results cover these, what only they reach can go
         self._last: Frame | None = None
         self._compared = self._stood_in = self._probes = self._hot_probes = 0

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from spojoin.ports.interfaces import LogPartition
+from spojoin.protocol import stand_in
 from spojoin.protocol.machine import START, Emit, ResultPosition, Rewind
 from spojoin.protocol.packed_machine import Fellow, pack_of
 from spojoin.protocol.packing import edge_of
 from spojoin.protocol.topology import Role, Topic
 from spojoin.query.load import parse_query
-from spojoin.roles.pojoin import stand_in
 from spojoin.roles.pojoin.worker import PATIENCE_MS, PoJoinWorker
 from spojoin.roles.router.config import RouterConfig
 from spojoin.wire.codec import decode

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from spojoin.roles.pojoin.stand_in import PATIENCE_MS, STINT_MS, STINT_MS_MAX, StandIn
+from spojoin.protocol.stand_in import PATIENCE_MS, STINT_MS, STINT_MS_MAX, ColumnPlace, StandIn
 from tests.support.frames import make_frame
 
 
 def kept(worker, *frames, workers=3, columns=1):
     """A stand-in that keeps frames, with results that have stood still since time 0."""
-    found = StandIn(worker)
+    found = StandIn(ColumnPlace(worker))
     for number in frames:
         found.keep_frame(frame(number, workers, columns))
     found.due_frames(0)
@@ -53,7 +53,7 @@ def test_frames_of_a_stint_are_answered_at_once_and_none_of_them_again():
 
 
 def test_stints_grow_while_a_worker_stays_away_and_begin_small_after_it_was_back():
-    stand_in, now_ms, lengths = StandIn(1), 0, []
+    stand_in, now_ms, lengths = StandIn(ColumnPlace(1)), 0, []
     for number in range(0, 24, 3):
         now_ms, length = silence(stand_in, number, now_ms)
         lengths.append(length)
