@@ -81,7 +81,7 @@ class Recording(RecordObserver):
 
     def part_of(self, topic: Topic, *, is_measured: bool) -> list[Record]:
         """The records of a topic since measuring began, or those before."""
-        before = self.before[topic]
+        before = self.before.get(topic, 0)
         return self.records[topic][before:] if is_measured else self.records[topic][:before]
 
     def frames(self, *, is_measured: bool) -> list[Frame]:

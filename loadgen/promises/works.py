@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from loadgen.promises.data import Columns, check_counts, columns, self_join_text
+from loadgen.promises.data import check_counts, columns, self_join_text
 from loadgen.promises.recording import ScaleWork
 from loadgen.promises.sizes import PromiseSizes
 from loadgen.promises.statement import RANGES
@@ -22,25 +23,71 @@ CHECKED = 8
 KEYS, EXPONENT = 100_000, 1.0
 #: About how many partners a row of the work with pairs has.
 PARTNERS = 10
+THREE = f"{RANGES} AND l.p < r.p"
+COUNTS = "output: count"
 
 Values = dict[str, NDArray[np.float64]]
 #: Which rows `r` a row `l` matches, given the columns of both.
 Holds = Callable[[Values, Values], Flags]
 
 
+class Extent(NamedTuple):
+    """The window of a work, its slide, and all of its rows, the first `window` of which fill it."""
+
+    window: int
+    slide: int
+    rows: int
+
+    @classmethod
+    def whole(cls, sizes: PromiseSizes) -> Extent:
+        """The window of the promises."""
+        return cls(sizes.window, sizes.slide, sizes.window + sizes.services_after // 2)
+
+    @classmethod
+    def small(cls, sizes: PromiseSizes) -> Extent:
+        """The small window, for a work whose rows take long."""
+        window = sizes.window_small
+        return cls(window, window // 10, window + sizes.services_after // 5)
+
+    def inside(self, rows: pa.Table, seq: int) -> Values:
+        """The columns of the rows in a row's window."""
+        return _values(rows[window_of(seq, self.window, self.slide)])
+
+    def text(self, name: str, *, on: str, selects: str = "*", columns: str = "p: double", tail: str = "") -> str:
+        """A self join of the one stream `rows` as YAML; columns: beside a and b."""
+        return f"""\
+name: {name}
+streams:
+  rows:
+    schema: {{{columns}, a: double, b: double}}
+sql: |
+  SELECT {selects} FROM rows AS l JOIN rows AS r
+  ON {on}
+  WINDOW AS (SLIDE INTERVAL '{self.slide}' ON '{self.window}')
+order: arrival
+{tail}
+"""
+
+
 def plain(sizes: PromiseSizes) -> ScaleWork:
     """Counts of two ranges."""
-    data = columns(WORKLOAD, _rows(sizes))
-    check = partial(_check_plain, data, sizes)
-    return ScaleWork("counts", lambda name: _plain_text(name, sizes), data.table(), sizes.window, check)
+    extent = Extent.whole(sizes)
+    data = columns(WORKLOAD, extent.rows)
+
+    def text(name: str) -> str:
+        return self_join_text(extent.window, extent.slide, name=name)
+
+    def check(found: pa.Table) -> None:
+        check_counts(data, extent.window, extent.slide, found, CHECKED)
+
+    return ScaleWork("counts", text, data.table(), extent.window, check)
 
 
 def three_ranges(sizes: PromiseSizes) -> ScaleWork:
     """Counts of three ranges of independent columns."""
-    rows = _with(_rows(sizes), p=np.random.default_rng(17).random(_rows(sizes)))
-    on = f"{RANGES} AND l.p < r.p"
-    holds: Holds = lambda one, r: (r["a"] < one["a"]) & (r["b"] > one["b"]) & (r["p"] > one["p"])  # noqa: E731
-    return _counted("ranges", on, rows, sizes, holds)
+    extent = Extent.whole(sizes)
+    rows = _with(extent, p=np.random.default_rng(17).random(extent.rows))
+    return _counted("ranges", partial(extent.text, on=THREE, tail=COUNTS), rows, extent, _three)
 
 
 def pairs(sizes: PromiseSizes) -> ScaleWork:
@@ -49,108 +96,81 @@ def pairs(sizes: PromiseSizes) -> ScaleWork:
     With a distance of d between them, a share of 0.4 d of all pairs matches in a direction (an integral of normal
     distributions).
     """
-    count = _rows(sizes)
+    extent = Extent.small(sizes)
     random = np.random.default_rng(19)
-    distance = PARTNERS / 2 / 0.4 / sizes.window
-    common = random.random(count)
-    a, b, p = (common + distance * random.standard_normal(count) for _ in range(3))
+    distance = PARTNERS / 2 / 0.4 / extent.window
+    common = random.random(extent.rows)
+    a, b, p = (common + distance * random.standard_normal(extent.rows) for _ in range(3))
     rows = pa.table({"a": a, "b": b, "p": p})
-    text = partial(_text, on=f"{RANGES} AND l.p < r.p", selects="l.seq AS one, r.seq AS other", sizes=sizes)
-    return ScaleWork("pairs", text, rows, sizes.window, partial(_check_pairs, rows, sizes))
+    text = partial(extent.text, on=THREE, selects="l.seq AS one, r.seq AS other")
+    return ScaleWork("pairs", text, rows, extent.window, partial(_check_pairs, rows, extent))
 
 
 def greatest(sizes: PromiseSizes) -> ScaleWork:
     """The greatest value of each left row's partners by two ranges."""
-    rows = _with(_rows(sizes), p=np.random.default_rng(23).random(_rows(sizes)))
-    text = partial(_text, on=f"{RANGES}\n  GROUP BY l", selects="l.seq AS one, MAX(r.p) AS greatest", sizes=sizes)
-    return ScaleWork("max", text, rows, sizes.window, partial(_check_greatest, rows, sizes))
+    extent = Extent.whole(sizes)
+    rows = _with(extent, p=np.random.default_rng(23).random(extent.rows))
+    text = partial(extent.text, on=f"{RANGES}\n  GROUP BY l", selects="l.seq AS one, MAX(r.p) AS greatest")
+    return ScaleWork("max", text, rows, extent.window, partial(_check_greatest, rows, extent))
 
 
 def by_key(sizes: PromiseSizes) -> ScaleWork:
     """Counts of two ranges and an equality of KEYS keys, the k-th of which is 1 / k times as frequent as the first."""
-    count = _rows(sizes)
+    extent = Extent.whole(sizes)
     shares = np.cumsum(1 / np.arange(1, KEYS + 1) ** EXPONENT)
-    keys = np.searchsorted(shares / shares[-1], np.random.default_rng(29).random(count))
-    rows = _with(count, k=keys.astype(np.int64))
-    holds: Holds = lambda one, r: (r["k"] == one["k"]) & (r["a"] < one["a"]) & (r["b"] > one["b"])  # noqa: E731
-    return _counted("key", f"l.k = r.k AND {RANGES}", rows, sizes, holds, key="k: long, ")
+    keys = np.searchsorted(shares / shares[-1], np.random.default_rng(29).random(extent.rows))
+    rows = _with(extent, k=keys.astype(np.int64))
+    text = partial(extent.text, on=f"l.k = r.k AND {RANGES}", columns="k: long", tail=COUNTS)
+    return _counted("key", text, rows, extent, lambda one, r: (r["k"] == one["k"]) & _two(one, r))
 
 
-def _rows(sizes: PromiseSizes) -> int:
-    return sizes.window + sizes.services_after // 2
-
-
-def _with(count: int, **more: NDArray[np.float64] | NDArray[np.int64]) -> pa.Table:
-    table = columns(WORKLOAD, count).table()
+def _with(extent: Extent, **more: NDArray[np.float64] | NDArray[np.int64]) -> pa.Table:
+    table = columns(WORKLOAD, extent.rows).table()
     for name, values in more.items():
         table = table.append_column(name, pa.array(values))
     return table
 
 
-def _plain_text(name: str, sizes: PromiseSizes) -> str:
-    return self_join_text(sizes.window, sizes.slide, name=name)
-
-
-def _text(name: str, on: str, selects: str, sizes: PromiseSizes, key: str = "p: double, ", output: str = "") -> str:
-    return f"""\
-name: {name}
-streams:
-  rows:
-    schema: {{{key}a: double, b: double}}
-sql: |
-  SELECT {selects} FROM rows AS l JOIN rows AS r
-  ON {on}
-  WINDOW AS (SLIDE INTERVAL '{sizes.slide}' ON '{sizes.window}')
-  {"EMIT ON ARRIVAL" if "GROUP BY" in on else ""}
-order: arrival
-{output}
-"""
-
-
-def _counted(
-    name: str, on: str, rows: pa.Table, sizes: PromiseSizes, holds: Holds, key: str = "p: double, "
-) -> ScaleWork:
-    text = partial(_text, on=on, selects="*", sizes=sizes, key=key, output="output: count")
-    return ScaleWork(name, text, rows, sizes.window, partial(_check_counts, rows, sizes, holds))
+def _counted(name: str, text: Callable[[str], str], rows: pa.Table, extent: Extent, holds: Holds) -> ScaleWork:
+    return ScaleWork(name, text, rows, extent.window, partial(_check_counts, rows, extent, holds))
 
 
 # --- what a scan finds ------------------------------------------------------------------------------------------------
 
 
-def _check_plain(data: Columns, sizes: PromiseSizes, found: pa.Table) -> None:
-    check_counts(data, sizes.window, sizes.slide, found, CHECKED)
-
-
-def _check_counts(rows: pa.Table, sizes: PromiseSizes, holds: Holds, found: pa.Table) -> None:
-    for at in _some(found.num_rows):
-        seq = found["seq"][at].as_py()
-        one, inside = _one(rows, seq), _inside(rows, sizes, seq)
-        as_left, as_right = holds(one, inside), holds(inside, one)
-        expected = int(np.count_nonzero(as_left)), int(np.count_nonzero(as_right))
-        _compare(seq, (found["as_left"][at].as_py(), found["as_right"][at].as_py()), expected)
-
-
-def _check_pairs(rows: pa.Table, sizes: PromiseSizes, found: pa.Table) -> None:
-    later = np.maximum(found["one"].to_numpy(), found["other"].to_numpy())
-    earlier = np.minimum(found["one"].to_numpy(), found["other"].to_numpy())
-    for at in _some(found.num_rows):
-        seq = int(later[at])
-        one, inside = _one(rows, seq), _inside(rows, sizes, seq)
-        partners = _three(one, inside) | _three(inside, one)
-        first = window_of(seq, sizes.window, sizes.slide).start
-        _compare(seq, sorted(earlier[later == seq].tolist()), (np.flatnonzero(partners) + first).tolist())
-
-
-def _check_greatest(rows: pa.Table, sizes: PromiseSizes, found: pa.Table) -> None:
-    for at in _some(found.num_rows):
-        seq = found["one"][at].as_py()
-        one, inside = _one(rows, seq), _inside(rows, sizes, seq)
-        partners = (inside["a"] < one["a"]) & (inside["b"] > one["b"])
-        _compare(seq, found["greatest"][at].as_py(), float(inside["p"][partners].max()))
+def _two(one: Values, r: Values) -> Flags:
+    return (r["a"] < one["a"]) & (r["b"] > one["b"])
 
 
 def _three(one: Values, r: Values) -> Flags:
-    return (r["a"] < one["a"]) & (r["b"] > one["b"]) & (r["p"] > one["p"])
+    return _two(one, r) & (r["p"] > one["p"])
+
+
+def _check_counts(rows: pa.Table, extent: Extent, holds: Holds, found: pa.Table) -> None:
+    for at in _some(found.num_rows):
+        seq = found["seq"][at].as_py()
+        one, inside = _one(rows, seq), extent.inside(rows, seq)
+        expected = tuple(int(np.count_nonzero(flags)) for flags in (holds(one, inside), holds(inside, one)))
+        _compare(seq, (found["as_left"][at].as_py(), found["as_right"][at].as_py()), expected)
+
+
+def _check_pairs(rows: pa.Table, extent: Extent, found: pa.Table) -> None:
+    one, other = (found[name].to_numpy() for name in ("one", "other"))
+    later, earlier = np.maximum(one, other), np.minimum(one, other)
+    for at in _some(found.num_rows):
+        seq = int(later[at])
+        row, inside = _one(rows, seq), extent.inside(rows, seq)
+        partners = np.flatnonzero(_three(row, inside) | _three(inside, row))
+        first = window_of(seq, extent.window, extent.slide).start
+        _compare(seq, sorted(earlier[later == seq].tolist()), (partners + first).tolist())
+
+
+def _check_greatest(rows: pa.Table, extent: Extent, found: pa.Table) -> None:
+    for at in _some(found.num_rows):
+        seq = found["one"][at].as_py()
+        inside = extent.inside(rows, seq)
+        partners = _two(_one(rows, seq), inside)
+        _compare(seq, found["greatest"][at].as_py(), float(inside["p"][partners].max()))
 
 
 def _some(count: int) -> list[int]:
@@ -160,12 +180,11 @@ def _some(count: int) -> list[int]:
 
 
 def _one(rows: pa.Table, seq: int) -> Values:
-    return {name: rows[name][seq : seq + 1].to_numpy() for name in rows.column_names}
+    return _values(rows[seq : seq + 1])
 
 
-def _inside(rows: pa.Table, sizes: PromiseSizes, seq: int) -> Values:
-    inside = rows[window_of(seq, sizes.window, sizes.slide)]
-    return {name: inside[name].to_numpy() for name in rows.column_names}
+def _values(rows: pa.Table) -> Values:
+    return {name: rows[name].to_numpy() for name in rows.column_names}
 
 
 def _compare(seq: int, found: object, expected: object) -> None:
