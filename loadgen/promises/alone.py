@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import urllib.request
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
@@ -16,14 +15,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from prometheus_client import Counter
-from prometheus_client.parser import text_string_to_metric_families
 
+from loadgen.load.figures import reported
 from loadgen.load.tap import ResultsTap
 from loadgen.promises.recording import Recording, Release, ScaleWork, Written, as_written
 from loadgen.promises.serving import arrow_messages, fill
 from loadgen.promises.sizes import Context
 from spojoin.local.cluster import LocalCluster
-from spojoin.local.net import LOOPBACK
 from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Supervisor
 from spojoin.local.usage import usage_of
@@ -314,14 +312,8 @@ def spent(
 
 
 def _reported(port: int) -> dict[str, float]:
-    """The sum of each metric's samples, by its name, of the process that serves them on a port."""
     time.sleep(REPORTED_S)
-    with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=30) as answer:
-        families = text_string_to_metric_families(answer.read().decode())
-        found: dict[str, float] = defaultdict(float)
-        for sample in chain.from_iterable(family.samples for family in families):
-            found[sample.name] += sample.value
-    return found
+    return reported(port)
 
 
 @contextmanager
