@@ -35,6 +35,7 @@ NAMES = (
     "served",
     "featured",
     "results_source",
+    "broker",
     "scale",
 )
 SectionName = StrEnum("SectionName", {name: name for name in NAMES})  # type: ignore[misc]  # members are data
