@@ -224,7 +224,7 @@ class FramedTuples(WrittenAlone):
             self.count += frame.count if isinstance(frame, Frame) else 0
 
 
-class AnsweredRows(WrittenAlone):
+class SinksAnswers(WrittenAlone):
     """The answers in the first sink's results, some of which are compared with a scan."""
 
     def __init__(self, alone: Alone, topic: Topic) -> None:

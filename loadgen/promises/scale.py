@@ -18,12 +18,12 @@ import numpy as np
 from loadgen.bench.measurement import Bar, Measurement, at_least, at_most
 from loadgen.promises import works
 from loadgen.promises.alone import (
-    AnsweredRows,
     ColumnsRecords,
     FramedTuples,
     SameRecords,
     SameWorkersRecords,
     ScaleStage,
+    SinksAnswers,
     Spent,
     WorkersRecords,
     cpu_us,
@@ -163,7 +163,7 @@ def _worker(stage: ScaleStage, release: Release) -> float:
 
 def _sink(stage: ScaleStage, release: Release) -> float:
     """CPU of the first of several sinks."""
-    name, follow = names_from_one(Role.SINK, release.sinks)[0], partial(AnsweredRows, topic=Topic.RESULTS)
+    name, follow = names_from_one(Role.SINK, release.sinks)[0], partial(SinksAnswers, topic=Topic.RESULTS)
     return cpu_us(stage, release, name, follow, Topic.MATCHES, Topic.BATCHES, Topic.FRAMES)
 
 

@@ -60,7 +60,7 @@ class Bounds(NamedTuple):
     end: int
 
 
-class Traffic(NamedTuple):
+class BrokerTraffic(NamedTuple):
     """What a client has exchanged with brokers since its last report: requests by name, and bytes of both ways."""
 
     requests: Mapping[str, int]

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException, cimpl, libversion
 from confluent_kafka.admin import AdminClient
 
 from spojoin.errors import ConfigurationError
-from spojoin.ports.interfaces import Traffic
+from spojoin.ports.interfaces import BrokerTraffic
 from spojoin.suggest import closest
 
 CLIENT_LOGGER = logging.getLogger("librdkafka")
@@ -53,10 +53,10 @@ CLIENT_LOGGER.addHandler(ToStructlog())
 
 
 #: Takes the traffic of a client's report.
-OnTraffic = Callable[[Traffic], None]
+OnTraffic = Callable[[BrokerTraffic], None]
 
 
-def unheard(_: Traffic) -> None:
+def unheard(_: BrokerTraffic) -> None:
     """For clients whose traffic nobody counts."""
 
 
@@ -66,7 +66,7 @@ class KnownBrokers:
     def __init__(self, on_traffic: OnTraffic = unheard) -> None:
         self._reports_without = 0
         self._on_traffic = on_traffic
-        self._before = Traffic({}, 0, 0)
+        self._before = BrokerTraffic({}, 0, 0)
 
     @property
     def properties(self) -> dict[str, object]:
@@ -86,9 +86,9 @@ class KnownBrokers:
         requests: Counter[str] = Counter()
         for broker in found["brokers"].values():
             requests.update(broker.get("req", {}))
-        before, self._before = self._before, Traffic(requests, found.get("tx_bytes", 0), found.get("rx_bytes", 0))
+        before, self._before = self._before, BrokerTraffic(requests, found.get("tx_bytes", 0), found.get("rx_bytes", 0))
         self._on_traffic(
-            Traffic(
+            BrokerTraffic(
                 requests - Counter(before.requests),
                 self._before.sent_bytes - before.sent_bytes,
                 self._before.received_bytes - before.received_bytes,

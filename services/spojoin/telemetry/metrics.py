@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 
 from spojoin.arrays import I64, U32
 from spojoin.model import Direction, Query
-from spojoin.ports.interfaces import Traffic
+from spojoin.ports.interfaces import BrokerTraffic
 from spojoin.protocol.frame_evaluation import first_reached, found_within, hot_flags, lower_bounds
 from spojoin.protocol.machine import Machine
 from spojoin.protocol.topology import Role
@@ -101,7 +101,7 @@ class KafkaTraffic(NamedTuple):
     sent_bytes: Counter
     received_bytes: Counter
 
-    def add(self, traffic: Traffic) -> None:
+    def add(self, traffic: BrokerTraffic) -> None:
         """Count a report of a client."""
         for name, number in traffic.requests.items():
             self.requests.labels(name).inc(number)

@@ -10,7 +10,7 @@ import pytest
 
 from spojoin.local.net import free_port
 from spojoin.ports import kafka_client
-from spojoin.ports.interfaces import AmbiguousAppend, Traffic
+from spojoin.ports.interfaces import AmbiguousAppend, BrokerTraffic
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.kafka_client import REPORTS, KnownBrokers
 from spojoin.telemetry.metrics import Metrics
@@ -51,23 +51,23 @@ def test_brokers_are_lost_after_some_reports_without_any(reports: list[str], are
 
 
 def test_each_report_passes_on_what_was_exchanged_since_the_last_one() -> None:
-    heard: list[Traffic] = []
+    heard: list[BrokerTraffic] = []
     brokers = KnownBrokers(heard.append)
     for first, second, sent, received in ((3, 0, 10, 700), (5, 2, 30, 900), (5, 2, 30, 900)):
         found = {"a": {"source": "learned", "req": {"Fetch": first}}, "b": {"source": "learned", "req": {}}}
         found["b"]["req"] = {"Fetch": second, "Produce": second}
         brokers.hear(orjson.dumps({"brokers": found, "tx_bytes": sent, "rx_bytes": received}).decode())
     assert heard == [
-        Traffic({"Fetch": 3}, 10, 700),
-        Traffic({"Fetch": 4, "Produce": 2}, 20, 200),
-        Traffic({}, 0, 0),
+        BrokerTraffic({"Fetch": 3}, 10, 700),
+        BrokerTraffic({"Fetch": 4, "Produce": 2}, 20, 200),
+        BrokerTraffic({}, 0, 0),
     ]
 
 
 def test_a_service_counts_its_clients_together() -> None:
     metrics = Metrics({"query": "q", "role": "sink", "service_name": "sink"})
-    metrics.kafka_traffic.add(Traffic({"Fetch": 3}, 10, 700))
-    metrics.kafka_traffic.add(Traffic({"Fetch": 1, "Produce": 2}, 5, 0))
+    metrics.kafka_traffic.add(BrokerTraffic({"Fetch": 3}, 10, 700))
+    metrics.kafka_traffic.add(BrokerTraffic({"Fetch": 1, "Produce": 2}, 5, 0))
     shown = metrics.registry.get_sample_value
     of_sink = {"query": "q", "role": "sink", "service_name": "sink"}
     assert shown("spojoin_kafka_requests_total", {**of_sink, "request": "Fetch"}) == 4
