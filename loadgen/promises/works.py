@@ -53,8 +53,13 @@ class Extent(NamedTuple):
         """The columns of the rows in a row's window."""
         return _values(rows[window_of(seq, self.window, self.slide)])
 
-    def text(self, name: str, *, on: str, selects: str = "*", columns: str = "p: double", tail: str = "") -> str:
-        """A self join of the one stream `rows` as YAML; columns: beside a and b."""
+    def text(
+        self, name: str, *, on: str, selects: str = "*", columns: str = "p: double", emit: str = "", tail: str = ""
+    ) -> str:
+        """A self join of the one stream `rows` as YAML.
+
+        columns: beside a and b; emit: when rows answer, if the statement must say so; tail: further lines of the file
+        """
         return f"""\
 name: {name}
 streams:
@@ -63,7 +68,7 @@ streams:
 sql: |
   SELECT {selects} FROM rows AS l JOIN rows AS r
   ON {on}
-  WINDOW AS (SLIDE INTERVAL '{self.slide}' ON '{self.window}')
+  WINDOW AS (SLIDE INTERVAL '{self.slide}' ON '{self.window}') {emit}
 order: arrival
 {tail}
 """
@@ -110,7 +115,8 @@ def greatest(sizes: PromiseSizes) -> ScaleWork:
     """The greatest value of each left row's partners by two ranges."""
     extent = Extent.whole(sizes)
     rows = _with(extent, p=np.random.default_rng(23).random(extent.rows))
-    text = partial(extent.text, on=f"{RANGES}\n  GROUP BY l", selects="l.seq AS one, MAX(r.p) AS greatest")
+    selects, emit = "l.seq AS one, MAX(r.p) AS greatest", "EMIT ON ARRIVAL"
+    text = partial(extent.text, on=f"{RANGES}\n  GROUP BY l", selects=selects, emit=emit)
     return ScaleWork("max", text, rows, extent.window, partial(_check_greatest, rows, extent))
 
 
