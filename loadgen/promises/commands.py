@@ -37,6 +37,8 @@ NAMES = (
     "results_source",
     "broker",
     "scale",
+    "heavy",
+    "columns",
 )
 SectionName = StrEnum("SectionName", {name: name for name in NAMES})  # type: ignore[misc]  # members are data
 

@@ -23,8 +23,8 @@ class PromiseSizes:
     credits_frames: the router's lead over the results; the topics hold as many more frames, to keep it busy
     latency_s, settle_s: seconds at half rate in which latency is measured, and unmeasured seconds before
     history_rows: tuples of the history on Spark, over the small window
-    scale_runs: how often each process of section `scale` runs; the least time counts
-    scale_heavy: how many works that a probe dominates are measured
+    scale_runs: how often each process of sections `scale`, `heavy` and `columns` runs; the least time counts
+    heavy_works: how many works that a probe dominates are measured
     wide_batches: sealed batches of the wide window, whose column is measured alone
     is_judged: whether bars apply
     """
@@ -48,7 +48,7 @@ class PromiseSizes:
     settle_s: float
     history_rows: int
     scale_runs: int
-    scale_heavy: int
+    heavy_works: int
     wide_batches: int
     is_judged: bool
 
@@ -78,7 +78,7 @@ FULL = PromiseSizes(
     settle_s=5.0,
     history_rows=20_000_000,
     scale_runs=2,
-    scale_heavy=3,
+    heavy_works=3,
     wide_batches=12_210,
     is_judged=True,
 )
@@ -103,7 +103,7 @@ QUICK = PromiseSizes(
     settle_s=1.0,
     history_rows=100_000,
     scale_runs=1,
-    scale_heavy=1,
+    heavy_works=1,
     wide_batches=1_290,
     is_judged=False,
 )

@@ -1,4 +1,4 @@
-"""The works of section `scale`: queries, their rows, and what a scan finds of their results."""
+"""The works of sections `scale`, `heavy` and `columns`: queries, their rows, and what a scan finds of their results."""
 
 from __future__ import annotations
 
