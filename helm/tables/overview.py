@@ -302,6 +302,18 @@ _TROUBLE = Row(
             "Errors that the clients report, by librdkafka's names.",
             (total(rate("spojoin_kafka_errors_total"), "error"), "{{error}}"),
         ),
+        lines(
+            "Requests to Kafka /s by role",
+            "What the services' readers and writers ask the brokers, without predictor and administration.",
+            (total(rate("spojoin_kafka_requests_total"), "role"), "{{role}}"),
+        ),
+        lines(
+            "Bytes to and from Kafka /s",
+            "What the services' readers and writers send to the brokers, and get from them.",
+            (total(rate("spojoin_kafka_sent_bytes_total")), "sent"),
+            (total(rate("spojoin_kafka_received_bytes_total")), "received"),
+            unit="Bps",
+        ),
         lines("Credits left", "At 0 the router waits for results.", (CREDITS, "credits")),
         lines(
             "Services whose query was refused",

@@ -42,7 +42,9 @@ class Arrival(NamedTuple):
 
 
 class ResultListener:
-    """Reads `source` from its beginning on, within a `with` block.
+    """Reads `source`, the only partition of the results, from its beginning on, within a `with` block.
+
+    Services that silences and soaks start have one sink: a gap is one of all results, and their order is the log's.
 
     Only records that continue the chain count. Their tuples must follow the previous ones, each with the key of its
     seq.

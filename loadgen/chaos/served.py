@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from loadgen.chaos.driver import UNSEATED, LocalDriver, Seats, seated, services
 from loadgen.chaos.listener import Arrival, ResultListener
 from loadgen.load.connection import Connection
+from loadgen.load.figures import reported
 from loadgen.load.open_loop import OpenLoop
 from spojoin.errors import ConfigurationError
 from spojoin.local.services import renewed
@@ -107,3 +108,11 @@ class LoadedServices:
     def arrivals(self) -> Sequence[Arrival]:
         """The times of results."""
         return self.listener.arrivals
+
+    def replays(self) -> dict[tuple[str, int], int]:
+        """How often each process has rebuilt its state from the log, its start included."""
+        services = self.driver.supervisor.services()
+        return {
+            (name, pid): int(reported(services[name].port)["spojoin_replays_total"])
+            for name, pid in self.driver.supervisor.pids().items()
+        }

@@ -14,6 +14,8 @@ import orjson
 from loadgen.chaos.driver import LocalDriver
 from loadgen.chaos.listener import Arrival, gaps_ms, longest_gap_ms, percentile
 from spojoin.errors import SpoJoinError
+from spojoin.protocol.services import role_of
+from spojoin.protocol.topology import Role
 
 #: All services must be well for this long before the next fault.
 CALM_S = 2.0
@@ -56,6 +58,7 @@ class Silence:
 
     process: the struck process; gap_ms: the longest time between two results around the fault
     settled_s: from the fault until all was well again; own_ms: how long a struck server was itself unavailable
+    replays: how often processes other than the struck one read the log again
     """
 
     kind: Strike
@@ -64,10 +67,15 @@ class Silence:
     gap_ms: float
     settled_s: float
     own_ms: float = 0.0
+    replays: int = 0
 
 
 class SilenceNotOver(SpoJoinError):
     """Services did not come back after a fault."""
+
+
+#: By name and id of a process, a number of replays.
+Replays = Mapping[tuple[str, int], int]
 
 
 class StruckServices(Protocol):
@@ -108,6 +116,10 @@ class StruckServices(Protocol):
 
     def arrivals(self) -> Sequence[Arrival]:
         """The times of results."""
+        ...
+
+    def replays(self) -> Replays:
+        """How often each process has rebuilt its state from the log, its start included."""
         ...
 
 
@@ -172,6 +184,7 @@ class SilenceRun:
     def _strike(self, strike: PlannedStrike) -> Silence:
         is_one = strike.kind in (Strike.KILL, Strike.STOP)
         process = self.struck.speaker(strike.service) if is_one else strike.service
+        before = self.struck.replays() if is_one else {}
         began_s = self.clock()
         own_s = self._carry_out(strike.kind, process)
         if strike.kind is not Strike.LOSS:
@@ -179,7 +192,9 @@ class SilenceRun:
         ended_s = self.clock()
         gap_ms = longest_gap_ms(self.struck.arrivals(), began_s, ended_s)
         settled_s = 0.0 if strike.kind is Strike.LOSS else ended_s - began_s - CALM_S
-        return Silence(strike.kind, strike.service, process, gap_ms, settled_s, 1000 * own_s)
+        after = self.struck.replays() if is_one else {}
+        replays = sum(count - before.get(of, 0) for of, count in after.items() if of[0] != process)
+        return Silence(strike.kind, strike.service, process, gap_ms, settled_s, 1000 * own_s, replays)
 
     def _carry_out(self, kind: Strike, process: str) -> float:
         """Inject a fault; returns the seconds that a restarted server was unavailable."""
@@ -235,6 +250,8 @@ class SilenceRun:
 
 #: The bars of the p99 and of the longest silence with standbys, and of the p99 of kills without, in milliseconds.
 P99_MS, MAX_MS, P99_ALONE_MS = 1_000, 1_500, 4_000
+#: The bar of the p99 of the loss of a worker for which another row answers; then nothing is read again.
+P99_ROW_MS = 800
 #: The bar of Kafka's restart: the silence beyond the time that the restart itself takes.
 BEYOND_MS = 1_000
 #: The bar of the longest silence around an operator's act.
@@ -270,10 +287,11 @@ class Exactness:
 
 @dataclass(frozen=True, slots=True)
 class SilenceOutcome:
-    """A whole run. about: facts about it, by name; usual_ms: gaps without faults."""
+    """A whole run. about: facts about it, by name; worker_rows: rows of workers; usual_ms: gaps without faults."""
 
     about: Mapping[str, object]
     has_standbys: bool
+    worker_rows: int
     usual_ms: Sequence[float]
     found: Sequence[Silence]
     exactness: Exactness
@@ -289,8 +307,9 @@ def markdown(outcome: SilenceOutcome) -> str:
     lines = [
         "; ".join(f"{name} {value}" for name, value in outcome.about.items()),
         "",
-        "| fault | service | times | gap p50, ms | p99, ms | max, ms | all well again, median s | bar: p99, max |",
-        "|---|---|---:|---:|---:|---:|---:|---|",
+        "| fault | service | times | gap p50, ms | p99, ms | max, ms | all well again, median s | replays elsewhere "
+        "| bar: p99, max, replays |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---|",
         *_rows(outcome),
         "",
         str(outcome.exactness),
@@ -317,20 +336,25 @@ def write(outcome: SilenceOutcome, folder: Path) -> None:
     (folder / "silence.json").write_bytes(orjson.dumps(as_json(outcome), option=orjson.OPT_INDENT_2))
 
 
-def bar(kind: Strike, *, has_standbys: bool) -> str:
-    """The bar of a kind of fault; for a restart of Kafka, it excludes the restart itself."""
+def bar(kind: Strike, *, has_standbys: bool, has_rows: bool = False) -> str:
+    """The bar of a kind of fault; for a restart of Kafka, it excludes the restart itself.
+
+    has_rows: whether workers are struck, and another row of workers answers
+    """
     if kind is Strike.RESTART:
-        return f"-, {BEYOND_MS:,}"
+        return f"-, {BEYOND_MS:,}, -"
     if kind in (Strike.UPGRADE, Strike.REPLACEMENT):
-        return f"-, {CHANGED_MS:,}"
+        return f"-, {CHANGED_MS:,}, -"
     if has_standbys:
-        return f"{P99_MS:,}, {MAX_MS:,}"
-    return f"{P99_ALONE_MS:,}, -" if kind is Strike.KILL else "-"
+        return f"{P99_MS:,}, {MAX_MS:,}, -"
+    if kind is Strike.KILL:
+        return f"{P99_ROW_MS:,}, -, 0" if has_rows else f"{P99_ALONE_MS:,}, -, -"
+    return "-"
 
 
 def _rows(outcome: SilenceOutcome) -> Iterator[str]:
     if outcome.usual_ms:
-        yield f"| none | {ALL} | {len(outcome.usual_ms):,} gaps | {_gaps(outcome.usual_ms)} | - | - |"
+        yield f"| none | {ALL} | {len(outcome.usual_ms):,} gaps | {_gaps(outcome.usual_ms)} | - | - | - |"
     for kind in Strike:
         of_kind = [found for found in outcome.found if found.kind is kind]
         services = list(dict.fromkeys(found.service for found in of_kind))
@@ -340,8 +364,15 @@ def _rows(outcome: SilenceOutcome) -> Iterator[str]:
             if group:
                 settled = _settled(kind, group)
                 gaps_ms = _gaps([found.gap_ms - found.own_ms for found in group])
-                promised = bar(kind, has_standbys=outcome.has_standbys)
-                yield f"| {_label(kind, group)} | {name} | {len(group)} | {gaps_ms} | {settled} | {promised} |"
+                promised = bar(kind, has_standbys=outcome.has_standbys, has_rows=_has_rows(outcome, group))
+                replays = sum(found.replays for found in group)
+                told = f"{gaps_ms} | {settled} | {replays} | {promised}"
+                yield f"| {_label(kind, group)} | {name} | {len(group)} | {told} |"
+
+
+def _has_rows(outcome: SilenceOutcome, group: Sequence[Silence]) -> bool:
+    """Whether only workers were struck, and there are several rows of them."""
+    return outcome.worker_rows > 1 and all(role_of(found.service) == Role.POJOIN for found in group)
 
 
 def _settled(kind: Strike, group: Sequence[Silence]) -> str:

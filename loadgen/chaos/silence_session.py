@@ -134,7 +134,7 @@ def _under_load(
         rows = join.window + loop.rows
         console.print(f"all faults are over; {rows:,} rows were sent; recomputing some", highlight=False)
         exactness = _exactness(join, rows, listener, sample)
-    return SilenceOutcome(_about(asked, listener), asked.standbys, run.usual_ms, run.found, exactness)
+    return SilenceOutcome(_about(asked, listener), asked.standbys, asked.workers, run.usual_ms, run.found, exactness)
 
 
 def _exactness(join: TiedJoin, rows: int, listener: ResultListener, sample: SampledAnswers) -> Exactness:

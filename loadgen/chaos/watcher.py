@@ -17,7 +17,7 @@ import pyarrow as pa
 from loadgen.check import rows
 from loadgen.check.judging import ProbeSample, judge, place_of, reason_of, settle_rejects
 from loadgen.check.ordering import Place, StreamRows
-from loadgen.check.results import END, RecordChain, ResultRecord
+from loadgen.check.results import END, EarlyRecords, RecordChain, ResultRecord
 from loadgen.check.verdict import Verdict
 from loadgen.load.load import Load
 from loadgen.load.load_streams import LoadStream
@@ -50,17 +50,17 @@ class Watcher:
         self.chain = RecordChain()
         self.refused: dict[str, dict[Place, str]] = defaultdict(dict)
         self._log = log
-        self._results = LogPartition(topic_name(query.name, Topic.RESULTS), 0)
+        self._early = EarlyRecords(self.chain)
         self._letters = {
             LogPartition(dead_letter_topic(topic), 0): topic
             for topic in (load.topic_of(stream.name) for stream in query.inputs)
         }
-        if not log.partitions(self._results.topic):
-            raise ConfigurationError(
-                f"Kafka has no topic {self._results.topic!r}: start the services of {query.name} first"
-            )
+        topic = topic_name(query.name, Topic.RESULTS)
+        results = [LogPartition(topic, number) for number in range(log.partitions(topic))]
+        if not results:
+            raise ConfigurationError(f"Kafka has no topic {topic!r}: start the services of {query.name} first")
         there = [each for each in self._letters if log.partitions(each.topic)]
-        self._positions = dict.fromkeys([self._results, *there], 0)
+        self._positions = dict.fromkeys([*results, *there], 0)
         self._reader = self._open()
 
     @property
@@ -87,6 +87,7 @@ class Watcher:
 
     def verdict(self, query: Query, streams: Sequence[StreamRows], sample: ProbeSample) -> Verdict:
         """Compare all output with the join of `streams`."""
+        self._early.settle()
         verdict = Verdict(query.name)
         streams = settle_rejects(streams, [self.refused[topic] for topic in self._letters.values()], query, verdict)
         accepted = self.chain.accepted()
@@ -105,12 +106,12 @@ class Watcher:
         message = ResultRecord(dict(record.headers), record.value)
         if REPLAYED in message.headers:
             return
-        if record.input != self._results:
+        if record.input in self._letters:
             self.refused[self._letters[record.input]][place_of(message.headers)] = reason_of(message.headers)
         elif END not in message.headers:
             raise ConfigurationError("the results are JSON messages: start the services with results_format frames")
         else:
-            self.chain.take(message)
+            self._early.take(message)
 
 
 def divergences(verdict: Verdict) -> int:

@@ -90,10 +90,49 @@ class RecordChain:
             )
         return False
 
+    @property
+    def next_place(self) -> tuple[int, int, int]:
+        """Generation, frame and position of the record that continues the chain."""
+        return self.generation, *self._next
+
     def accepted(self) -> Accepted:
         """All rows so far."""
         batches = [batch for value in self._values for batch in batches_of(value)]
         return Accepted(pa.Table.from_batches(batches) if batches else pa.table({}), self.resent, self.gap)
+
+
+class EarlyRecords:
+    """Gives a chain the records of several partitions as they come; one that comes early waits for those before it.
+
+    A partition may be ahead of the others by any number of frames of one generation. The records of a later generation
+    wait for `settle`.
+    """
+
+    def __init__(self, chain: RecordChain) -> None:
+        self._chain = chain
+        self._waiting: dict[tuple[int, int, int], ResultRecord] = {}
+
+    def take(self, message: ResultRecord) -> None:
+        """Take a partition's next record."""
+        place = place_in_log(message)
+        if SINKS not in message.headers or place < self._chain.next_place:
+            self._chain.take(message)
+            return
+        self._waiting.setdefault(place, message)
+        while following := self._waiting.pop(self._chain.next_place, None):
+            self._chain.take(following)
+
+    def settle(self) -> None:
+        """Give the chain what still waits: no further records come."""
+        for message in in_log_order(self._waiting.values()):
+            self._chain.take(message)
+        self._waiting.clear()
+
+
+def place_in_log(message: ResultRecord) -> tuple[int, int, int]:
+    """Generation, frame and position of a record."""
+    generation, frame, begin = (int(message.headers.get(name, b"1")) for name in (GENERATION, FRAME, BEGIN))
+    return generation, frame, begin
 
 
 def in_log_order(messages: Iterable[ResultRecord]) -> list[ResultRecord]:
@@ -101,7 +140,7 @@ def in_log_order(messages: Iterable[ResultRecord]) -> list[ResultRecord]:
     found = list(messages)
     if not any(SINKS in message.headers for message in found):
         return found
-    return sorted(found, key=lambda each: [int(each.headers.get(name, b"1")) for name in (GENERATION, FRAME, BEGIN)])
+    return sorted(found, key=place_in_log)
 
 
 def accept(messages: Iterable[ResultRecord]) -> Accepted:

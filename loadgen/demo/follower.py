@@ -50,7 +50,7 @@ class OutputTrace:
 
 
 class Follower:
-    """Reads a query's results and refused rows in its own thread until it is closed.
+    """Reads a query's results and refused rows in its own thread until it is closed; the demo has one sink.
 
     It skips records that a restart wrote again.
     """

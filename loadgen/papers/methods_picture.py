@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from loadgen.papers.figure import Figure, Panel, Series
@@ -21,17 +22,18 @@ SHOWN = ("spo", "scan", "im_tree", "pim_tree", "chain_ib", "spo_paper", "css_bit
 _ROW = re.compile(r"(?m)^\| `(\w+)` \| ([\d.,]+) \| ([\d.,]+) \| ([\d.,]+) \|")
 
 
-def rates(table: str) -> list[Series]:
-    """Tuples a second of each method shown, by window, from the table's microseconds a tuple."""
+def measured_rates(methods: Iterable[str]) -> list[Series]:
+    """Tuples a second of each method by window, from the table's microseconds a tuple."""
+    table = PAGE.read_text().partition(SECTION)[2].partition("\n### ")[0]
     micros = {name: [float(cell.replace(",", "")) for cell in cells] for name, *cells in _ROW.findall(table)}
-    return [Series(name, WINDOWS, [1e6 / each for each in micros[name]]) for name in SHOWN]
+    return [Series(name, WINDOWS, [1e6 / each for each in micros[name]]) for name in methods]
 
 
 def main() -> None:
     """Write the plot beside this module."""
     title = "Self join on two inequalities, 25 % of pairs match"
-    table = PAGE.read_text().partition(SECTION)[2].partition("\n### ")[0]
-    panel = Panel(title, "tuples of window", "tuples/s on one thread", rates(table), log_x=True, log_y=True)
+    series = measured_rates(SHOWN)
+    panel = Panel(title, "tuples of window", "tuples/s on one thread", series, log_x=True, log_y=True)
     drawn = svg(Figure("methods", title, "", (panel,), ()))
     PICTURE.write_text(f'<?xml version="1.0" encoding="utf-8"?>\n{drawn}')
 

@@ -35,7 +35,10 @@ NAMES = (
     "served",
     "featured",
     "results_source",
+    "broker",
     "scale",
+    "heavy",
+    "columns",
 )
 SectionName = StrEnum("SectionName", {name: name for name in NAMES})  # type: ignore[misc]  # members are data
 

@@ -211,24 +211,24 @@ def _latencies(context: Context, running: MeasuredServices, data: Columns, rate:
     """Latencies in milliseconds at a rate in tuples per second, float64 (n,), once they have settled."""
     tap = running.tap
     context.say(f"{rate:,.0f} tuples/s for {context.sizes.settle_s + context.sizes.latency_s:.0f} s")
-    messages = _paced(context, data, rate)
+    messages = paced(context, data, rate)
     tap.forget()
-    wanted = tap.tuples + len(messages) * _rows_of(rate)
+    wanted = tap.tuples + len(messages) * rows_of(rate)
     with PacedProducer(running.prepared.log.writer(), running.prepared.input, messages) as producer:
-        tap.until(wanted, lambda: _tend(running, producer))
+        tap.until(wanted, lambda: tend(running, producer))
     began_ms = (producer.began_s + context.sizes.settle_s) * 1000
     settled = np.concatenate(tap.produced_ms) >= began_ms
     return np.concatenate(tap.latencies_ms)[settled]
 
 
-def _rows_of(rate: float) -> int:
+def rows_of(rate: float) -> int:
     """Rows of a message of a paced stream."""
     return max(round(rate * INTERVAL_S), 1)
 
 
-def _paced(context: Context, data: Columns, rate: float) -> list[bytes]:
+def paced(context: Context, data: Columns, rate: float) -> list[bytes]:
     """The messages of a paced stream."""
-    sizes, rows = context.sizes, _rows_of(rate)
+    sizes, rows = context.sizes, rows_of(rate)
     count = rows * round((sizes.settle_s + sizes.latency_s) / INTERVAL_S)
     return list(arrow_messages(Columns(np.resize(data.a, count), np.resize(data.b, count)), rows))
 
@@ -239,7 +239,7 @@ def _beside_echo(
     """Latencies at the busy rate, compared with an echo of the same messages on the same broker."""
     name = ready.plan.query.name
     context.say(f"{name}: the same messages through an echo")
-    messages, settled = _paced(context, data, BUSY_RATE), round(context.sizes.settle_s / INTERVAL_S)
+    messages, settled = paced(context, data, BUSY_RATE), round(context.sizes.settle_s / INTERVAL_S)
     floor = echo_latencies(ready.cluster, name, bars.echo, messages, settled)
     prefix = bars.way.packing if bars.way.transactions else f"{bars.way.packing}, no transactions"
     yield from _percentiles(f"{prefix}: latency", BUSY_RATE, found)
@@ -250,7 +250,7 @@ def _beside_echo(
 
 
 def _percentiles(name: str, rate: float, found: F64, p99: Bar | None = None) -> Iterator[Measurement]:
-    note = f"in messages of {_rows_of(rate)} tuples"
+    note = f"in messages of {rows_of(rate)} tuples"
     for percent in (50, 99, 100):
         value = float(np.percentile(found, percent))
         yield Measurement(
@@ -258,7 +258,7 @@ def _percentiles(name: str, rate: float, found: F64, p99: Bar | None = None) -> 
         )
 
 
-def _tend(running: MeasuredServices, producer: PacedProducer) -> None:
+def tend(running: MeasuredServices, producer: PacedProducer) -> None:
     running.tend()
     producer.check()
 

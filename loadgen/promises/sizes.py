@@ -21,8 +21,11 @@ class PromiseSizes:
     pairs, pairs_parquet: pairs made with a full window, as batches and into a file
     services_after, json_after: tuples through all services with a full window, in Arrow batches and as JSON messages
     credits_frames: the router's lead over the results; the topics hold as many more frames, to keep it busy
-    latency_s, settle_s: seconds at half rate in which latency is measured, and unmeasured seconds before history_rows:
-    tuples of the history on Spark, over the small window
+    latency_s, settle_s: seconds at half rate in which latency is measured, and unmeasured seconds before
+    history_rows: tuples of the history on Spark, over the small window
+    scale_runs: how often each process of sections `scale`, `heavy` and `columns` runs; the least time counts
+    heavy_works: how many works that a probe dominates are measured
+    wide_batches: sealed batches of the wide window, whose column is measured alone
     is_judged: whether bars apply
     """
 
@@ -44,6 +47,9 @@ class PromiseSizes:
     latency_s: float
     settle_s: float
     history_rows: int
+    scale_runs: int
+    heavy_works: int
+    wide_batches: int
     is_judged: bool
 
     @property
@@ -71,6 +77,9 @@ FULL = PromiseSizes(
     latency_s=20.0,
     settle_s=5.0,
     history_rows=20_000_000,
+    scale_runs=2,
+    heavy_works=3,
+    wide_batches=12_210,
     is_judged=True,
 )
 
@@ -93,6 +102,9 @@ QUICK = PromiseSizes(
     latency_s=3.0,
     settle_s=1.0,
     history_rows=100_000,
+    scale_runs=1,
+    heavy_works=1,
+    wide_batches=1_290,
     is_judged=False,
 )
 

@@ -28,7 +28,7 @@ IMAGE, DEV_IMAGE, SPARK_IMAGE = (
 #: Kept by Kubernetes itself, or by what watches the cluster.
 NOT_OURS = ("Event", "EndpointSlice", "Endpoints", "ControllerRevision", "ReplicaSet", "PodMetrics")
 #: What a drain moves; broker and Redis are deleted all the while.
-SERVICES = "router,predictor,mutable,permutation,pojoin,logical-and,sink,controller"
+SERVICES = "router,mutable,permutation,pojoin,logical-and,sink,controller"
 POLL_S = 0.5
 
 

@@ -17,7 +17,7 @@ CLAIM = "history"
 WINDOW, SLIDE = 500, 50
 ROWS, UNTIL = 20_000, 15_000
 #: A replaced or restarted release isn't what is tested here.
-FEW_PODS = {"packing": "together", "predictor.enabled": "false", "controller.enabled": "false", "page.enabled": "false"}
+FEW_PODS = {"packing": "together", "controller.enabled": "false", "page.enabled": "false"}
 OWNER = 10001
 VOLUME = {
     "apiVersion": "v1",

@@ -17,7 +17,7 @@ SMALL = {"settings.frame_tuples": "64", "settings.batch_tuples": "200", "mutable
 #: The services of a release, beside its page and its servers.
 TOGETHER = {"together"}
 GROUPED = {"router-sink", "mutable-logical-and", "permutation", "pojoin", "controller"}
-APART = {"router", "predictor", "mutable", "permutation", "pojoin", "logical-and", "sink", "controller"}
+APART = {"router", "mutable", "permutation", "pojoin", "logical-and", "sink", "controller"}
 
 
 class Stage:

@@ -27,7 +27,6 @@ FEW_PODS = {
     "kafka.bootstrapServers": f"{SERVERS}-spojoin-kafka:9092",
     "redis.url": f"redis://{SERVERS}-spojoin-redis:6379/0",
     "pojoin.replicas": 1,
-    "predictor.enabled": "false",
     "controller.enabled": "false",
     "page.enabled": "false",
 }

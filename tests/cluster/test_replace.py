@@ -28,7 +28,6 @@ NEW = OLD.replace("l.cooling >= r.cooling", "l.cooling < r.cooling").replace(
 SETTLE_S = 30
 FEW_PODS = {
     "pojoin.replicas": 1,
-    "predictor.enabled": "false",
     "page.enabled": "false",
     "settings.frame_tuples": "64",
     "settings.batch_tuples": "200",

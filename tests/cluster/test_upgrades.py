@@ -16,7 +16,6 @@ WINDOW, SLIDE = 500, 50
 NEW_WINDOW, NEW_SLIDE = 400, 100
 SMALL = {
     "page.enabled": "false",
-    "predictor.enabled": "false",
     "settings.frame_tuples": "64",
     "settings.batch_tuples": "200",
 }

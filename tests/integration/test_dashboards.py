@@ -34,10 +34,11 @@ from helm.tables.files import files
 from loadgen.check.verdict import Verdict, publish
 from spojoin.local.cluster import LocalCluster, local_cluster
 from spojoin.local.net import LOOPBACK, free_port
-from spojoin.local.services import Deployment, services_of
+from spojoin.local.services import Deployment
 from spojoin.local.supervise import Service, Supervisor
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.query.load import load_query
+from tests.support.predictors import services_and_predictor
 
 pytestmark = [
     pytest.mark.integration,
@@ -125,7 +126,8 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         bootstrap, redis_url = cluster.broker.bootstrap, cluster.redis.url
         KafkaLog(KafkaConfig(bootstrap)).create_topics({TOPIC: 2, f"{TOPIC}.dlq": 1})
         extra = {**SIZES, "input_topics": orjson.dumps({"readings": TOPIC}).decode()}
-        services = services_of(Deployment(load_query(query_file), query_file, bootstrap, redis_url, 2, extra))
+        deployment = Deployment(load_query(query_file), query_file, bootstrap, redis_url, 2, extra)
+        services = services_and_predictor(deployment)
         supervisor.start(services)
         prometheus = start_prometheus(cluster, folder, [service.port for service in services])
         supervisor.wait_ready()

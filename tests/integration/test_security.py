@@ -25,7 +25,7 @@ import redis
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from spojoin.local.net import LOOPBACK, free_port
-from spojoin.local.services import Deployment, services_of
+from spojoin.local.services import Deployment
 from spojoin.local.supervise import Service, Supervisor
 from spojoin.local.users import add_users
 from spojoin.ports.credentials import with_login
@@ -43,6 +43,7 @@ from spojoin.runtime.service import create_topics
 from spojoin.runtime.topics import Topics
 from tests.support.certificates import make_certificates
 from tests.support.nested_loop import counts
+from tests.support.predictors import services_and_predictor
 from tests.support.readings import joins, query_text
 from tests.support.secured import INPUT, JOINED, STORE_ADMIN, TOUCHED, Secured, new_password, secured, user_of
 from tests.support.warm import never_forked
@@ -124,7 +125,7 @@ def services_with_users(closed: Secured, folder: Path, query_file: Path) -> list
     deployment = Deployment(load_query(query_file), query_file, "", "", WORKERS, extra)
     return [
         replace(each, environment={**each.environment, **closed.environment(JOINED, role_of(each.name), folder)})
-        for each in services_of(deployment)
+        for each in services_and_predictor(deployment)
     ]
 
 

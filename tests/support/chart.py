@@ -29,6 +29,9 @@ OPERATED = (
     "gateway.networking.k8s.io/v1",
 )
 
+#: By default a release has a predictor only if its columns are by key.
+WITH_PREDICTOR = "predictor.enabled=true"
+
 Manifest = dict[str, Any]
 
 
@@ -54,11 +57,12 @@ def render(*options: object, versions: Sequence[str] = OPERATED, **where: Any) -
 
 @cache
 def _manifests(example: str, settings: tuple[str, ...]) -> list[Manifest]:
-    return render("--values", values_file(example), *(part for each in settings for part in ("--set", each)))
+    given = (part for each in (WITH_PREDICTOR, *settings) for part in ("--set", each))
+    return render("--values", values_file(example), *given)
 
 
 def manifests(example: str, *settings: str) -> list[Manifest]:
-    """The objects of one of EXAMPLES, copied for a test; `settings` add to its values, each `name=value`."""
+    """The objects of one of EXAMPLES with every role; `settings` add to its values, each `name=value`."""
     return deepcopy(_manifests(example, settings))
 
 

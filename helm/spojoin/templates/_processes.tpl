@@ -110,14 +110,9 @@
 {{- if kindIs "invalid" .Values.controller.enabled }}{{ include "spojoin.isNumbered" . }}{{ else }}{{ .Values.controller.enabled }}{{ end }}
 {{- end }}
 
-{{- /* No result depends on the predictor's plan, so small releases, whose roles share processes, run none by default.
-     Columns by key need it to spread the keys that are too many for one column. */}}
+{{- /* Columns by key need the predictor to spread the keys that are too many for one column; nothing else uses plans. */}}
 {{- define "spojoin.hasPredictor" -}}
-{{- if kindIs "invalid" .Values.predictor.enabled }}
-{{- $isApart := true }}
-{{- range include "spojoin.groups" . | fromYamlArray }}{{ if gt (len .roles) 1 }}{{ $isApart = false }}{{ end }}{{ end }}
-{{- or $isApart (eq .Values.pojoin.columnsBy "key") }}
-{{- else }}{{ .Values.predictor.enabled }}{{ end }}
+{{- if kindIs "invalid" .Values.predictor.enabled }}{{ eq .Values.pojoin.columnsBy "key" }}{{ else }}{{ .Values.predictor.enabled }}{{ end }}
 {{- end }}
 
 {{- /* A process's values: its role's, for an answerer the worker's; for a shared process, `shared` and its entry in `groups`. */}}

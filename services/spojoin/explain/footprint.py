@@ -102,7 +102,7 @@ def expected_state(query: Query, sizes: SetupSizes) -> tuple[ServiceState, ...]:
             "rows of a frame for each stream, times of a time window"
             + (is_open if query.answers.emit is EmitOn.CLOSE else ""),
         ),
-        ServiceState("predictor", 1, 2**20, "ASketch: its filter and sketch"),
+        ServiceState("predictor", 1, 2**20, "ASketch: its filter and sketch; it runs only where columns are by key"),
         ServiceState(
             "mutable joiner",
             len(query.predicates),

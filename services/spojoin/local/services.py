@@ -13,7 +13,7 @@ from spojoin.local.supervise import Service
 from spojoin.model import Query
 from spojoin.page.settings import PAGE_PREFIX
 from spojoin.protocol.key_columns import BY_KEY
-from spojoin.protocol.packing import ANSWERER, APART, TOGETHER, Group, Packing, group_name, parse_packing
+from spojoin.protocol.packing import ANSWERER, APART, Group, Packing, group_name, parse_packing
 from spojoin.protocol.services import (
     FIRST_INSTANCE,
     idle_roles,
@@ -150,8 +150,8 @@ def _instances(deployment: Deployment, packing: Packing) -> Iterator[tuple[Role,
         Role.CONTROLLER: (),
     }
     uses_plans = not deployment.query.layout.has_mutable_part or deployment.extra.get("columns_by") == BY_KEY
-    if packing == parse_packing(TOGETHER) and not uses_plans:
-        found[Role.PREDICTOR] = ()  # a single process should be cheap
+    if not uses_plans:
+        found[Role.PREDICTOR] = ()
     if not deployment.replaces:
         found |= dict.fromkeys(idle_roles(deployment.query.layout), ())
     for role, services in found.items():

@@ -60,6 +60,14 @@ class Bounds(NamedTuple):
     end: int
 
 
+class BrokerTraffic(NamedTuple):
+    """What a client has exchanged with brokers since its last report: requests by name, and bytes of both ways."""
+
+    requests: Mapping[str, int]
+    sent_bytes: int
+    received_bytes: int
+
+
 class LogReader(Protocol[V]):
     """Reads inputs from given offsets on, each in offset order; only committed records are read."""
 

@@ -23,7 +23,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from spojoin.errors import ConfigurationError
 from spojoin.ports.credentials import Properties
 from spojoin.ports.interfaces import Bounds, LogPartition, LogUnavailable
-from spojoin.ports.kafka_client import CLIENT_LOGGER
+from spojoin.ports.kafka_client import CLIENT_LOGGER, OnTraffic, unheard
 from spojoin.ports.kafka_reach import ClientReports
 from spojoin.ports.kafka_reader import KafkaReader
 from spojoin.ports.kafka_writer import KafkaWriter
@@ -52,6 +52,7 @@ class KafkaConfig:
     `extra` holds further properties of every client, mostly for security. `request_timeout_s` bounds each request to
     the cluster. `delivery_timeout_s`, longer than a broker's restart, is how long an append is tried before it counts
     as ambiguous. `on_error` gets the errors that readers and writers report but don't raise: mostly absent brokers.
+    `on_traffic` gets what each of them has exchanged with brokers, every two seconds.
     """
 
     bootstrap: str
@@ -60,6 +61,7 @@ class KafkaConfig:
     request_timeout_s: float = 10.0
     delivery_timeout_s: float = 45.0
     on_error: Callable[[KafkaError], None] = lambda _: None
+    on_traffic: OnTraffic = unheard
 
     def common(self) -> Properties:
         """Properties of every client."""
@@ -197,7 +199,7 @@ class KafkaLog:
 
     def reader(self) -> KafkaReader:
         """A reader with no inputs yet."""
-        return KafkaReader(self._config.watched(), MESSAGE_BYTES_MAX)
+        return KafkaReader(self._config.watched(), MESSAGE_BYTES_MAX, self._config.on_traffic)
 
     def writer(self, transactional_id: str | None = None) -> KafkaWriter:
         """A writer; with an id its flushes are transactions and all older writers of that id are fenced."""
@@ -206,7 +208,7 @@ class KafkaLog:
             "message.max.bytes": MESSAGE_BYTES_MAX,
             "delivery.timeout.ms": int(self._config.delivery_timeout_s * 1000),
         }
-        return KafkaWriter(properties, transactional_id, self._config.delivery_timeout_s)
+        return KafkaWriter(properties, transactional_id, self._config.delivery_timeout_s, self._config.on_traffic)
 
     def close(self) -> None:
         self._admin_client = None

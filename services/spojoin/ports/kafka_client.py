@@ -6,7 +6,8 @@ import ctypes
 import logging
 import re
 import tempfile
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from confluent_kafka import KafkaException, cimpl, libversion
 from confluent_kafka.admin import AdminClient
 
 from spojoin.errors import ConfigurationError
+from spojoin.ports.interfaces import BrokerTraffic
 from spojoin.suggest import closest
 
 CLIENT_LOGGER = logging.getLogger("librdkafka")
@@ -50,11 +52,21 @@ CLIENT_LOGGER.propagate = False
 CLIENT_LOGGER.addHandler(ToStructlog())
 
 
+#: Takes the traffic of a client's report.
+OnTraffic = Callable[[BrokerTraffic], None]
+
+
+def unheard(_: BrokerTraffic) -> None:
+    """For clients whose traffic nobody counts."""
+
+
 class KnownBrokers:
     """Listens to the statistics of one client."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_traffic: OnTraffic = unheard) -> None:
         self._reports_without = 0
+        self._on_traffic = on_traffic
+        self._before = BrokerTraffic({}, 0, 0)
 
     @property
     def properties(self) -> dict[str, object]:
@@ -63,9 +75,25 @@ class KnownBrokers:
 
     def hear(self, statistics: str) -> None:
         """Take a report, a JSON of librdkafka's statistics."""
-        brokers = orjson.loads(statistics)["brokers"].values()
+        found = orjson.loads(statistics)
+        brokers = found["brokers"].values()
+        self._note_traffic(found)
         knows_one = any(broker["source"] in _REAL for broker in brokers)
         self._reports_without = 0 if knows_one else self._reports_without + 1
+
+    def _note_traffic(self, found: Mapping[str, Any]) -> None:
+        """Pass on what was exchanged since the last report; the client's own figures only grow."""
+        requests: Counter[str] = Counter()
+        for broker in found["brokers"].values():
+            requests.update(broker.get("req", {}))
+        before, self._before = self._before, BrokerTraffic(requests, found.get("tx_bytes", 0), found.get("rx_bytes", 0))
+        self._on_traffic(
+            BrokerTraffic(
+                requests - Counter(before.requests),
+                self._before.sent_bytes - before.sent_bytes,
+                self._before.received_bytes - before.received_bytes,
+            )
+        )
 
     @property
     def are_lost(self) -> bool:

@@ -11,7 +11,7 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from spojoin.ports.interfaces import LogPartition, LogRecord, LogUnavailable
-from spojoin.ports.kafka_client import CLIENT_LOGGER, KnownBrokers
+from spojoin.ports.kafka_client import CLIENT_LOGGER, KnownBrokers, OnTraffic, unheard
 from spojoin.protocol.access import UNUSED_GROUP
 
 #: how much is fetched ahead, in KiB: some milliseconds of a fast log, so that little is lost when an input is paused
@@ -28,7 +28,8 @@ class KafkaReader:
     `common` are the properties of every client, `message_bytes_max` the largest record.
     """
 
-    def __init__(self, common: Mapping[str, object], message_bytes_max: int) -> None:
+    def __init__(self, common: Mapping[str, object], message_bytes_max: int, on_traffic: OnTraffic = unheard) -> None:
+        self._on_traffic = on_traffic
         self._positions: dict[LogPartition, int] = {}
         self._inputs: dict[tuple[str | None, int | None], LogPartition] = {}
         self._at_end: set[LogPartition] = set()
@@ -120,7 +121,7 @@ class KafkaReader:
         self._consumer.close()
 
     def _connect(self) -> None:
-        self._brokers = KnownBrokers()
+        self._brokers = KnownBrokers(self._on_traffic)
         self._consumer = Consumer({**self._properties, **self._brokers.properties}, logger=CLIENT_LOGGER)
 
     def _begin_anew(self) -> None:

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from spojoin.errors import Fenced, SpoJoinError
 from spojoin.ports.interfaces import AmbiguousAppend, LogPartition, LogUnavailable
-from spojoin.ports.kafka_client import CLIENT_LOGGER, KnownBrokers
+from spojoin.ports.kafka_client import CLIENT_LOGGER, KnownBrokers, OnTraffic, unheard
 from spojoin.wire.records import MessageHeaders
 
 #: bounds of the producer's queue; a full one makes `append` wait
@@ -47,7 +47,13 @@ class KafkaWriter:
     writer can't be registered.
     """
 
-    def __init__(self, common: Mapping[str, object], transactional_id: str | None, wait_s_max: float) -> None:
+    def __init__(
+        self,
+        common: Mapping[str, object],
+        transactional_id: str | None,
+        wait_s_max: float,
+        on_traffic: OnTraffic = unheard,
+    ) -> None:
         self._wait_s_max = wait_s_max
         self._is_transactional = transactional_id is not None
         self._in_transaction = False
@@ -55,7 +61,7 @@ class KafkaWriter:
         self._commits: ThreadPoolExecutor | None = None
         self._committing: Future[None] | None = None
         self._flush_until = 0.0
-        self._brokers = KnownBrokers()
+        self._brokers = KnownBrokers(on_traffic)
         properties = {
             **common,
             **self._brokers.properties,

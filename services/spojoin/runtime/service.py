@@ -215,6 +215,7 @@ def open_world(roles: tuple[Role, ...], service: str, query: str, settings: Sett
             settings.kafka_properties(),
             settings.compression,
             on_error=lambda error: metrics.kafka_errors.labels(error.name()).inc(),
+            on_traffic=metrics.kafka_traffic.add,
         )
     )
     stack.callback(log.close)

@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from spojoin.arrays import I64, U32
 from spojoin.model import Direction, Query
+from spojoin.ports.interfaces import BrokerTraffic
 from spojoin.protocol.frame_evaluation import first_reached, found_within, hot_flags, lower_bounds
 from spojoin.protocol.machine import Machine
 from spojoin.protocol.topology import Role
@@ -91,6 +92,21 @@ class ServiceRegistry(CollectorRegistry):
                 if not sample.name.endswith("_created")
             ]
             yield family
+
+
+class KafkaTraffic(NamedTuple):
+    """Counters of what a service's clients exchange with brokers."""
+
+    requests: Counter
+    sent_bytes: Counter
+    received_bytes: Counter
+
+    def add(self, traffic: BrokerTraffic) -> None:
+        """Count a report of a client."""
+        for name, number in traffic.requests.items():
+            self.requests.labels(name).inc(number)
+        self.sent_bytes.inc(traffic.sent_bytes)
+        self.received_bytes.inc(traffic.received_bytes)
 
 
 class LatencyHistogram(Collector):
@@ -304,6 +320,15 @@ class Metrics:
         self.store_failures = self._counter("spojoin_store_errors", "Operations that Redis did not answer.")
         self.kafka_errors = self._counter(
             "spojoin_kafka_errors", "What the Kafka client reports, by librdkafka's name (not predictor).", "error"
+        )
+        self.kafka_traffic = KafkaTraffic(
+            self._counter(
+                "spojoin_kafka_requests",
+                "Requests of a service's readers and writers to Kafka, by Kafka's name (not predictor).",
+                "request",
+            ),
+            self._counter("spojoin_kafka_sent_bytes", "Bytes that its readers and writers sent (not predictor)."),
+            self._counter("spojoin_kafka_received_bytes", "Bytes that its readers and writers got (not predictor)."),
         )
         for counter, values in (
             (self.dead_letters, DEAD_LETTER_REASONS),

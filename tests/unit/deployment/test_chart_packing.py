@@ -11,7 +11,7 @@ from spojoin.protocol.packing import ANSWERER, group_name, parse_group, parse_pa
 from spojoin.protocol.topology import TOPOLOGY, Role
 from spojoin.query.load import parse_query
 from spojoin.runtime.settings import load_settings
-from tests.support.chart import CHART, manifests, named, of_kind, pods, render, template, values_file
+from tests.support.chart import CHART, WITH_PREDICTOR, manifests, named, of_kind, pods, render, template, values_file
 
 GROUPED = "sink+router mutable+logical-and"
 PACKINGS = [
@@ -69,7 +69,7 @@ def test_each_group_is_a_process_that_the_program_accepts(monkeypatch, packing, 
 
 
 def test_apart_is_the_default_and_sets_nothing():
-    assert packed("apart") == manifests("demo")
+    assert packed("apart", WITH_PREDICTOR) == manifests("demo")
     assert packed("router sink") == packed("router sink")
     for pod in pods(manifests("demo")).values():
         assert not pod.variables.keys() & {"SPOJOIN_PACKING", "SPOJOIN_WORKERS_INSIDE"}
@@ -110,13 +110,13 @@ def test_a_controller_runs_where_pods_are_numbered(packing, settings, wanted):
     assert ("controller" in pods(packed(packing, *settings))) is wanted
 
 
-def test_a_predictor_that_shares_no_process_runs_where_it_is_asked_for():
-    assert "predictor" not in pods(packed("together"))
-    assert "predictor" in pods(packed("together", "predictor.enabled=true"))
-
-
-def test_a_predictor_runs_where_columns_are_by_key():
-    assert "predictor" in pods(packed("together", "pojoin.columnsBy=key"))
+@pytest.mark.parametrize("packing", ["together", "apart"])
+def test_a_predictor_runs_where_columns_are_by_key_or_it_is_asked_for(packing):
+    by_key = "pojoin.columnsBy=key"
+    assert "predictor" not in pods(packed(packing))
+    assert "predictor" in pods(packed(packing, by_key))
+    assert "predictor" not in pods(packed(packing, by_key, "predictor.enabled=false"))
+    assert "predictor" in pods(packed(packing, WITH_PREDICTOR))
 
 
 def test_answerers_are_pods_of_the_workers_with_all_rights_and_values_of_theirs():

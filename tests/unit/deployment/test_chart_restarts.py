@@ -8,7 +8,7 @@ import pytest
 from spojoin.protocol.topology import PACKABLE, ROLES, Role
 from spojoin.runtime.setting_readers import PAGE, READERS, SHARED
 from spojoin.runtime.settings import Settings
-from tests.support.chart import CHART, pods, render, values_file
+from tests.support.chart import CHART, WITH_PREDICTOR, pods, render, values_file
 
 #: Another value of each setting that `settings` may hold.
 CHANGED = {
@@ -49,7 +49,7 @@ JUDGING = {Role.ROUTER, Role.CONTROLLER, PAGE}
 
 
 def templates(*options, chart=CHART, example="production"):
-    found = pods(render("--values", values_file(example), *options, chart=chart))
+    found = pods(render("--values", values_file(example), "--set", WITH_PREDICTOR, *options, chart=chart))
     return {
         name: pod.owner["spec"]["template"] for name, pod in found.items() if pod.kind in ("Deployment", "StatefulSet")
     }
@@ -73,7 +73,7 @@ def apart():
 
 
 def test_a_setting_is_in_the_pods_that_read_it_and_in_no_others():
-    settings = ("--set-json", f"settings={json.dumps(CHANGED)}")
+    settings = ("--set", WITH_PREDICTOR, "--set-json", f"settings={json.dumps(CHANGED)}")
     found = pods(render("--values", values_file("production"), *settings))
     for setting in CHANGED:
         told = {name for name in {*Role, PAGE} if f"SPOJOIN_{setting.upper()}" in found[name].variables}

@@ -14,8 +14,8 @@ from spojoin.protocol.topology import Role
 
 DOCKER = Path(__file__).parents[3] / "docker"
 COMPOSE = DOCKER / "compose.yaml"
-#: The controller scales pods; Compose has none.
-ONLY_ON_KUBERNETES = {Role.CONTROLLER}
+#: The controller scales pods; Compose has none. Its columns aren't by key, so nothing needs a predictor.
+NOT_NEEDED = {Role.CONTROLLER, Role.PREDICTOR}
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +48,9 @@ def test_compose_itself_accepts_it():
     assert done.returncode == 0, done.stderr
 
 
-def test_every_role_runs(services):
+def test_every_role_that_is_needed_runs(services):
     roles = {service["command"][1] for service in services.values() if service.get("command", [])[:1] == ["service"]}
-    assert roles == {str(role) for role in Role if role not in ONLY_ON_KUBERNETES}
+    assert roles == {str(role) for role in Role if role not in NOT_NEEDED}
 
 
 def test_the_modules_that_run_exist(services):

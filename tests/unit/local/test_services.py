@@ -27,9 +27,9 @@ def test_every_role_has_its_processes():
     services = services_of(Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", workers=3))
     names = [service.name for service in services]
     counted = [*(f"mutable-{p}" for p in range(2)), *(f"pojoin-{w}" for w in range(3))]
-    assert sorted(names) == sorted(["router", "predictor", "permutation", "logical-and", "sink", *counted])
+    assert sorted(names) == sorted(["router", "permutation", "logical-and", "sink", *counted])
     assert {name.split("-")[0] for name in names} == {
-        role.value.split("-")[0] for role in set(Role) - {Role.CONTROLLER}
+        role.value.split("-")[0] for role in set(Role) - {Role.CONTROLLER, Role.PREDICTOR}
     }
     assert len({service.port for service in services}) == len(services)
 
@@ -61,7 +61,16 @@ def test_roles_that_share_a_process_are_one_service_and_further_workers_run_besi
 def test_a_group_leaves_the_other_roles_alone():
     deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 1, packing="router+sink")
     names = {service.name for service in services_of(deployment)}
-    assert names == {"router+sink", "predictor", "mutable-0", "mutable-1", "permutation", "pojoin-0", "logical-and"}
+    assert names == {"router+sink", "mutable-0", "mutable-1", "permutation", "pojoin-0", "logical-and"}
+
+
+@pytest.mark.parametrize("packing", ["apart", "together"])
+def test_a_predictor_runs_where_columns_are_by_key_and_once(packing):
+    text = QUERY.replace("ON l.a < r.a", "ON l.a = r.a")
+    deployment = Deployment(parse_query(text), Path("q.yaml"), "k:1", "redis://r", 1, packing=packing, standbys=True)
+    assert not {"predictor"} & {service.name for service in services_of(deployment)}
+    by_key = services_of(replace(deployment, extra={"columns_by": "key"}))
+    assert [service.name for service in by_key if "predictor" in service.name] == ["predictor"]
 
 
 def test_answerers_have_the_names_and_numbers_of_workers():

@@ -10,9 +10,10 @@ import pytest
 
 from spojoin.local.net import free_port
 from spojoin.ports import kafka_client
-from spojoin.ports.interfaces import AmbiguousAppend
+from spojoin.ports.interfaces import AmbiguousAppend, BrokerTraffic
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.kafka_client import REPORTS, KnownBrokers
+from spojoin.telemetry.metrics import Metrics
 
 
 def report(*sources: str) -> str:
@@ -47,6 +48,32 @@ def test_brokers_are_lost_after_some_reports_without_any(reports: list[str], are
     for each in reports:
         brokers.hear(each)
     assert brokers.are_lost is are_lost
+
+
+def test_each_report_passes_on_what_was_exchanged_since_the_last_one() -> None:
+    heard: list[BrokerTraffic] = []
+    brokers = KnownBrokers(heard.append)
+    for first, second, sent, received in ((3, 0, 10, 700), (5, 2, 30, 900), (5, 2, 30, 900)):
+        found = {"a": {"source": "learned", "req": {"Fetch": first}}, "b": {"source": "learned", "req": {}}}
+        found["b"]["req"] = {"Fetch": second, "Produce": second}
+        brokers.hear(orjson.dumps({"brokers": found, "tx_bytes": sent, "rx_bytes": received}).decode())
+    assert heard == [
+        BrokerTraffic({"Fetch": 3}, 10, 700),
+        BrokerTraffic({"Fetch": 4, "Produce": 2}, 20, 200),
+        BrokerTraffic({}, 0, 0),
+    ]
+
+
+def test_a_service_counts_its_clients_together() -> None:
+    metrics = Metrics({"query": "q", "role": "sink", "service_name": "sink"})
+    metrics.kafka_traffic.add(BrokerTraffic({"Fetch": 3}, 10, 700))
+    metrics.kafka_traffic.add(BrokerTraffic({"Fetch": 1, "Produce": 2}, 5, 0))
+    shown = metrics.registry.get_sample_value
+    of_sink = {"query": "q", "role": "sink", "service_name": "sink"}
+    assert shown("spojoin_kafka_requests_total", {**of_sink, "request": "Fetch"}) == 4
+    assert shown("spojoin_kafka_requests_total", {**of_sink, "request": "Produce"}) == 2
+    assert shown("spojoin_kafka_sent_bytes_total", of_sink) == 15
+    assert shown("spojoin_kafka_received_bytes_total", of_sink) == 700
 
 
 def test_a_writer_whose_client_has_forgotten_its_brokers_ends(log: KafkaLog) -> None:

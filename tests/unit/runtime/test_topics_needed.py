@@ -46,11 +46,11 @@ def test_how_many_partitions_a_query_takes(tmp_path):
         found = topics.trimmed(among) | topics.kept(among)
         return len(found), sum(found.values())
 
-    assert counts(apart, packing=APART, workers=2, workers_max=8) == (10, 19)
-    assert counts(apart, packing=APART, workers=2, workers_max=8, standbys=True) == (11, 35)
+    # By default no predictor runs; a release of one process has no controller either.
+    assert counts(apart, Topic.PLAN, packing=APART, workers=2, workers_max=8) == (9, 18)
+    assert counts(apart, Topic.PLAN, packing=APART, workers=2, workers_max=8, standbys=True) == (10, 34)
     answerers = replace(apart, logical_ands=8)
-    assert counts(answerers, packing="answerer", workers=2, workers_max=8) == (9, 24)
-    # A release of one process has neither predictor nor controller.
+    assert counts(answerers, Topic.PLAN, packing="answerer", workers=2, workers_max=8) == (8, 23)
     assert counts(together, *BESIDE, packing=TOGETHER, workers=1) == (5, 5)
     assert counts(together, *BESIDE, packing=TOGETHER, workers=1, standbys=True) == (6, 21)
 

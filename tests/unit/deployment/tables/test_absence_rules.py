@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from spojoin.protocol.services import role_of
-from tests.support.chart import CHART, render, values_file
+from tests.support.chart import CHART, WITH_PREDICTOR, render, values_file
 
 pytestmark = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool isn't on PATH (Debian: apt-get install prometheus)"
@@ -204,7 +204,9 @@ def of_release(release: str, *settings: str) -> dict[str, object]:
 
 
 SHIPPED = yaml.safe_load((CHART / "alerts/rules.yaml").read_text())
-BOTH = pytest.mark.parametrize("rules_of", [lambda: SHIPPED, lambda: of_release("demo")], ids=["shipped", "release"])
+BOTH = pytest.mark.parametrize(
+    "rules_of", [lambda: SHIPPED, lambda: of_release("demo", WITH_PREDICTOR)], ids=["shipped", "release"]
+)
 
 
 @BOTH
@@ -280,15 +282,14 @@ def test_rules_of_ten_releases_each_report_their_own(tmp_path: Path) -> None:
     ]
     asked = [{"expr": fires, "eval_time": "20m", "exp_samples": samples}]
     case = {"name": "ten", "interval": f"{STEP_S}s", "input_series": series, "promql_expr_test": asked}
-    without_controller = ("controller.enabled=false", "predictor.enabled=false")
-    judged(tmp_path, [of_release(name, *without_controller) for name in names], case)
+    judged(tmp_path, [of_release(name, "controller.enabled=false") for name in names], case)
 
 
 def test_a_release_without_controller_or_predictor_has_no_rules_for_them() -> None:
     def names(*settings: str) -> set[str]:
         return {rule["alert"] for rule in of_release("demo", *settings)["groups"][0]["rules"]}
 
-    assert names() - names("packing=together") == {"SpojoinControllerGone", "SpojoinPredictorGone"}
+    assert names(WITH_PREDICTOR) - names() == {"SpojoinPredictorGone"}
     assert names() - names("controller.enabled=false") == {"SpojoinControllerGone"}
 
 

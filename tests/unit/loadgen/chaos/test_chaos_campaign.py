@@ -42,9 +42,11 @@ class Services:
     """Reads the input topics and writes results when tended; also the target of the faults.
 
     harm: what is done to each result row, by its seq; None leaves it out
+    sinks: frame f is in partition f modulo these
     """
 
-    def __init__(self, log, query, topics, harm=lambda _seq, row: row):
+    def __init__(self, log, query, topics, harm=lambda _seq, row: row, sinks=1):
+        self._sinks = sinks
         self.faults = []
         self.is_down = False
         self._log, self._query, self._harm = log, query, harm
@@ -121,14 +123,16 @@ class Services:
     def _write(self, rows):
         value = ipc_bytes(pa.RecordBatch.from_pylist([row for row in rows if row is not None], self._schema))
         headers = {"frame": self._frame, "begin": 0, "end": len(rows), "last": 1}
+        if self._sinks > 1:
+            headers["sinks"] = self._sinks
         for _ in range(2):  # as after a restart
-            self._append(f"{self._query.name}.results", value, headers)
+            self._append(f"{self._query.name}.results", value, headers, self._frame % self._sinks)
         self._frame += 1
 
-    def _append(self, topic, value, headers):
+    def _append(self, topic, value, headers, partition=0):
         writer = self._log.writer()
         encoded = tuple((f"spojoin-{name}", str(text).encode()) for name, text in headers.items())
-        writer.append(LogPartition(topic, 0), value, encoded)
+        writer.append(LogPartition(topic, partition), value, encoded)
         writer.flush(1.0)
 
 
@@ -143,13 +147,13 @@ FAULTS = (
 
 def campaign(name="q3", rows=300, partitions=1, log=None, rules=None, notes=None, **options):
     """A campaign and its services."""
-    harm = options.pop("harm", lambda _seq, row: row)
+    harm, sinks = options.pop("harm", lambda _seq, row: row), options.pop("sinks", 1)
     query, log = query_of(name), log or MemoryLog()
     load = Load(LOADS[name], Arrivals(1_500.0), seed=3, rows=rows, partitions=partitions, **options)
     topics = [load.topic_of(stream.name) for stream in query.streams]
     log.create_topics(dict.fromkeys(topics, partitions))
-    log.create_topics({f"{query.name}.results": 1, **{f"{topic}.dlq": 1 for topic in topics}})
-    services = Services(log, query, topics, harm)
+    log.create_topics({f"{query.name}.results": sinks, **{f"{topic}.dlq": 1 for topic in topics}})
+    services = Services(log, query, topics, harm, sinks)
     return Campaign(
         driver=services,
         log=log,
@@ -161,6 +165,12 @@ def campaign(name="q3", rows=300, partitions=1, log=None, rules=None, notes=None
         note=[].append if notes is None else notes.append,
         show=lambda _: None,
     )
+
+
+def test_results_of_several_sinks_are_judged_together_and_in_their_order():
+    assert campaign(sinks=3).run().is_passed
+    wrong = campaign(sinks=3, harm=lambda seq, row: row | {"matches": 7_777} if seq == 250 else row).run()
+    assert wrong.divergences == 1
 
 
 @pytest.mark.parametrize("message", [MessageFormat.ARROW, MessageFormat.JSON])

@@ -37,6 +37,7 @@ class World:
         self.now_s = 0.0
         self.struck = []
         self.heard = []
+        self.replayed = {("router", 1): 1, ("sink", 2): 3}
         self._silent_until_s = 0.0
         self._silent_s = silent_s
         self._comes_back = comes_back
@@ -88,6 +89,9 @@ class World:
     def arrivals(self):
         return self.heard
 
+    def replays(self):
+        return dict(self.replayed)
+
     def _strike(self, what, process):
         self.struck.append((what, process))
         self._silent_until_s = self.now_s + (self._silent_s if self._comes_back else 1e9)
@@ -116,11 +120,57 @@ def test_servers_are_struck_last_and_a_restart_is_measured_beyond_its_own_time()
     restarts, (loss,) = run.found[1:3], run.found[3:]
     assert all(found.own_ms == 1000 * AWAY_S and 5_700 <= found.gap_ms < 5_760 for found in restarts)
     assert loss.gap_ms < 60
-    text = markdown(SilenceOutcome({}, True, run.usual_ms, run.found, Exactness(10, 10, 4, 0, [])))
+    text = markdown(SilenceOutcome({}, True, 1, run.usual_ms, run.found, Exactness(10, 10, 4, 0, [])))
     (line,) = [line for line in text.splitlines() if line.startswith("| restart")]
     assert line.startswith("| restart, beyond its own 5,000 ms | Kafka | 2 | 7")
-    assert line.endswith("| -, 1,000 |")
+    assert line.endswith("| 0 | -, 1,000, - |")
     assert "| loss | Redis | 1 |" in text
+
+
+def told(world, *, worker_rows, has_standbys=False):
+    run = SilenceRun(world, 10.0, note=lambda _: None, clock=world.clock, sleep=world.sleep)
+    run.run(planned(world.services(), StrikeCounts(kills=2)))
+    outcome = SilenceOutcome({}, has_standbys, worker_rows, [], run.found, Exactness(1, 1, 0, 0, []))
+    return [line for line in markdown(outcome).splitlines() if line.startswith("| kill")]
+
+
+class WorkersWorld(World):
+    """Two workers; while one is away, another process may read the log again, and a struck one always does."""
+
+    def __init__(self, again=0):
+        super().__init__()
+        self._again = again
+        self._started = 0
+        self.replayed = {("pojoin-0", 1): 1, ("pojoin-1", 2): 1, ("router", 3): 2}
+
+    def services(self):
+        return ["pojoin-0", "pojoin-1"]
+
+    def speaker(self, service):
+        return service
+
+    def kill(self, process):
+        super().kill(process)
+        self._started += 1
+        self.replayed = {of: count for of, count in self.replayed.items() if of[0] != process}
+        self.replayed[process, 10 + self._started] = 1
+        self.replayed["router", 3] += self._again
+
+
+@pytest.mark.parametrize("again", [0, 1])
+def test_a_lost_worker_of_several_rows_has_a_bar_of_its_own_and_makes_no_other_process_read_again(again):
+    (both, *each) = told(WorkersWorld(again), worker_rows=2)
+    assert "| all | 2 |" in both
+    assert both.endswith(f"| {2 * again} | 800, -, 0 |")
+    assert all(line.endswith(f"| {again} | 800, -, 0 |") for line in each)
+
+
+def test_one_row_of_workers_and_other_services_keep_their_bars():
+    assert all(line.endswith("| 0 | 4,000, -, - |") for line in told(WorkersWorld(), worker_rows=1))
+    assert all(line.endswith("| 0 | 4,000, -, - |") for line in told(World(), worker_rows=2))
+    assert all(
+        line.endswith("| 0 | 1,000, 1,500, - |") for line in told(WorkersWorld(), worker_rows=2, has_standbys=True)
+    )
 
 
 def test_services_that_never_come_back_end_the_run():
@@ -132,7 +182,7 @@ def test_services_that_never_come_back_end_the_run():
     "exactness", [Exactness(10, 9, 4, 0, []), Exactness(10, 10, 4, 1, []), Exactness(10, 10, 4, 0, ["a gap"])]
 )
 def test_what_is_missing_or_wrong_fails_a_run(exactness):
-    assert not SilenceOutcome({}, True, [], [], exactness).is_passed
+    assert not SilenceOutcome({}, True, 1, [], [], exactness).is_passed
     assert "NOT exact" in str(exactness)
 
 

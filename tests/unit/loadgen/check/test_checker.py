@@ -6,7 +6,7 @@ import pytest
 
 from loadgen.check import judging, ordering, rows
 from loadgen.check.ordering import StreamRows
-from loadgen.check.results import ResultRecord, accept
+from loadgen.check.results import EarlyRecords, RecordChain, ResultRecord, accept
 from loadgen.check.verdict import Verdict
 from loadgen.window import window_of
 from spojoin.query.load import parse_query
@@ -279,6 +279,36 @@ def test_a_gap_in_the_records_is_reported():
     accepted = accept([message(0, 0, 2, False, [0, 1]), message(1, 0, 1, True, [3])])
     assert accepted.rows["seq"].to_pylist() == [0, 1]
     assert "frame 0 from position 2" in accepted.gap
+
+
+def of_two_sinks(frame, begin, end, last, seqs):
+    plain = message(frame, begin, end, last, seqs)
+    return plain._replace(headers={**plain.headers, "spojoin-sinks": b"2"})
+
+
+def followed(messages):
+    """What a chain has of records that come so, before and after they end."""
+    chain = RecordChain()
+    early = EarlyRecords(chain)
+    for each in messages:
+        early.take(each)
+    so_far = chain.tuples
+    early.settle()
+    return so_far, chain.accepted()
+
+
+def test_a_record_of_another_partition_that_comes_early_waits_and_a_resent_one_is_dropped():
+    first, second = of_two_sinks(0, 0, 1, False, [0]), of_two_sinks(0, 1, 2, True, [1])
+    third, fourth = of_two_sinks(1, 0, 1, True, [2]), of_two_sinks(2, 0, 1, True, [3])
+    so_far, accepted = followed([third, first, third, second, first, fourth])
+    assert (so_far, accepted.rows["seq"].to_pylist()) == (4, [0, 1, 2, 3])
+    assert (accepted.resent, accepted.gap) == (1, None)
+
+
+def test_a_gap_between_partitions_is_reported_once_all_have_ended():
+    so_far, accepted = followed([of_two_sinks(0, 0, 1, True, [0]), of_two_sinks(2, 0, 1, True, [2])])
+    assert (so_far, accepted.rows["seq"].to_pylist()) == (1, [0])
+    assert "frame 1 from position 0" in accepted.gap
 
 
 # --- refused rows -----------------------------------------------------------------------------------------------------
