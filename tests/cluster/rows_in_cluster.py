@@ -1,7 +1,8 @@
 """Run by a pod's Python, from its standard input: sends or stores numbered rows, or prints results.
 
 `feed BOOTSTRAP TOPIC RATE` sends until /tmp/stop is there, then prints how many; `results BOOTSTRAP TOPIC` prints a
-JSON line a message: generation, frame, begin, end, whether it is the frame's last, rows; `topics BOOTSTRAP`, names.
+JSON line a message of all partitions, by frame: generation, frame, begin, end, whether it is the frame's last, rows;
+`topics BOOTSTRAP`, names.
 `silence BOOTSTRAP TOPIC` listens until /tmp/heard is there, then prints the longest time between two results.
 `history FOLDER ROWS` writes Parquet, two files of it; `matches FOLDER` prints a JSON line a row.
 """
@@ -19,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 STOP, HEARD = Path("/tmp/stop"), Path("/tmp/heard")
 BATCH_S = 0.05
 TIMEOUT_S = 30
+PLACE = ("generation", "frame")
 COLUMNS = ["seq", "key", "as_left", "as_right"]
 
 
@@ -44,8 +46,18 @@ def feed(bootstrap, topic, rate):
 def results(bootstrap, topic):
     group = {"group.id": "unused", "enable.auto.commit": False, "isolation.level": "read_committed"}
     consumer = Consumer({"bootstrap.servers": bootstrap, **group})
-    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_S)
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    partitions = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
+    found = [each for number in partitions for each in messages(consumer, TopicPartition(topic, number, 0))]
+    consumer.close()
+    # Each frame is in one partition, in order.
+    for headers, value in sorted(found, key=lambda each: [int(each[0][f"spojoin-{name}"]) for name in PLACE]):
+        show(headers, value)
+
+
+def messages(consumer, start):
+    """Headers and value of each message of a partition."""
+    _, end = consumer.get_watermark_offsets(start, timeout=TIMEOUT_S)
+    consumer.assign([start])
     offset = 0
     while offset < end:
         message = consumer.poll(2)
@@ -54,8 +66,7 @@ def results(bootstrap, topic):
         if message.error():
             raise SystemExit(str(message.error()))
         offset = message.offset() + 1
-        show(dict(message.headers()), message.value())
-    consumer.close()
+        yield dict(message.headers()), message.value()
 
 
 def silence(bootstrap, topic):
