@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 STOP, HEARD = Path("/tmp/stop"), Path("/tmp/heard")
@@ -45,28 +45,32 @@ def feed(bootstrap, topic, rate):
 
 def results(bootstrap, topic):
     group = {"group.id": "unused", "enable.auto.commit": False, "isolation.level": "read_committed"}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **group})
+    consumer = Consumer({"bootstrap.servers": bootstrap, **group, "enable.partition.eof": True})
     partitions = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
-    found = [each for number in partitions for each in messages(consumer, TopicPartition(topic, number, 0))]
+    found = []
+    for number in partitions:
+        here = list(messages(consumer, TopicPartition(topic, number, 0)))
+        if any(int(headers["spojoin-frame"]) % len(partitions) != number for headers, _ in here):
+            raise SystemExit(f"partition {number} has another one's frame")
+        found += here
     consumer.close()
-    # Each frame is in one partition, in order.
     for headers, value in sorted(found, key=lambda each: [int(each[0][f"spojoin-{name}"]) for name in PLACE]):
         show(headers, value)
 
 
 def messages(consumer, start):
-    """Headers and value of each message of a partition."""
-    _, end = consumer.get_watermark_offsets(start, timeout=TIMEOUT_S)
+    """Headers and value of each committed message of a partition."""
     consumer.assign([start])
-    offset = 0
-    while offset < end:
-        message = consumer.poll(2)
-        if message is None:  # the remaining offsets are transaction markers
-            break
-        if message.error():
+    while True:
+        message = consumer.poll(TIMEOUT_S)
+        if message is None:
+            raise SystemExit(f"{start.topic} is silent")
+        if message.error() is None:
+            yield dict(message.headers()), message.value()
+        elif message.error().code() == KafkaError._PARTITION_EOF:
+            return
+        else:
             raise SystemExit(str(message.error()))
-        offset = message.offset() + 1
-        yield dict(message.headers()), message.value()
 
 
 def silence(bootstrap, topic):
