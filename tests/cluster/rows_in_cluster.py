@@ -1,7 +1,8 @@
 """Run by a pod's Python, from its standard input: sends or stores numbered rows, or prints results.
 
 `feed BOOTSTRAP TOPIC RATE` sends until /tmp/stop is there, then prints how many; `results BOOTSTRAP TOPIC` prints a
-JSON line a message: generation, frame, begin, end, whether it is the frame's last, rows; `topics BOOTSTRAP`, names.
+JSON line a message of all partitions, by frame: generation, frame, begin, end, whether it is the frame's last, rows;
+`topics BOOTSTRAP`, names.
 `silence BOOTSTRAP TOPIC` listens until /tmp/heard is there, then prints the longest time between two results.
 `history FOLDER ROWS` writes Parquet, two files of it; `matches FOLDER` prints a JSON line a row.
 """
@@ -13,12 +14,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 STOP, HEARD = Path("/tmp/stop"), Path("/tmp/heard")
 BATCH_S = 0.05
 TIMEOUT_S = 30
+PLACE = ("generation", "frame")
 COLUMNS = ["seq", "key", "as_left", "as_right"]
 
 
@@ -43,19 +45,32 @@ def feed(bootstrap, topic, rate):
 
 def results(bootstrap, topic):
     group = {"group.id": "unused", "enable.auto.commit": False, "isolation.level": "read_committed"}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **group})
-    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_S)
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    offset = 0
-    while offset < end:
-        message = consumer.poll(2)
-        if message is None:  # the remaining offsets are transaction markers
-            break
-        if message.error():
-            raise SystemExit(str(message.error()))
-        offset = message.offset() + 1
-        show(dict(message.headers()), message.value())
+    consumer = Consumer({"bootstrap.servers": bootstrap, **group, "enable.partition.eof": True})
+    partitions = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
+    found = []
+    for number in partitions:
+        here = list(messages(consumer, TopicPartition(topic, number, 0)))
+        if any(int(headers["spojoin-frame"]) % len(partitions) != number for headers, _ in here):
+            raise SystemExit(f"partition {number} has another one's frame")
+        found += here
     consumer.close()
+    for headers, value in sorted(found, key=lambda each: [int(each[0][f"spojoin-{name}"]) for name in PLACE]):
+        show(headers, value)
+
+
+def messages(consumer, start):
+    """Headers and value of each committed message of a partition."""
+    consumer.assign([start])
+    while True:
+        message = consumer.poll(TIMEOUT_S)
+        if message is None:
+            raise SystemExit(f"{start.topic} is silent")
+        if message.error() is None:
+            yield dict(message.headers()), message.value()
+        elif message.error().code() == KafkaError._PARTITION_EOF:
+            return
+        else:
+            raise SystemExit(str(message.error()))
 
 
 def silence(bootstrap, topic):

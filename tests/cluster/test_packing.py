@@ -3,90 +3,22 @@
 Rows are numbered and come from one partition, so every result is compared with a nested loop over all that was sent.
 """
 
-import numpy as np
 import pytest
 
 from spojoin.runtime.settings import Settings
-from tests.cluster.flow import PROBE, Flow, answers, follow
-from tests.cluster.release import CHART, NAMESPACE, Cluster, eventually, run
-from tests.support.readings import query_text
+from tests.cluster.stage import FORCED, staged
 
-NAME = "packed"
-WINDOW, SLIDE = 500, 50
-SMALL = {"settings.frame_tuples": "64", "settings.batch_tuples": "200", "mutable.replicas": 1}
 #: The services of a release, beside its page and its servers.
 TOGETHER = {"together"}
 GROUPED = {"router-sink", "mutable-logical-and", "permutation", "pojoin", "controller"}
 APART = {"router", "mutable", "permutation", "pojoin", "logical-and", "sink", "controller"}
 
 
-class Stage:
-    """A release with rows flowing through it."""
-
-    def __init__(self, cluster, query_file, **values):
-        self.cluster, self.flow = cluster, Flow(cluster, NAME)
-        self._values = {**SMALL, **values}
-        self._query = ["--set-file", f"query.text={query_file}"]
-
-    def helm(self, verb, **values):
-        given = [*self.cluster.values(**self._values, **values), *self._query]
-        self.cluster.helm(verb, NAME, CHART, *given, "--timeout", "120s")
-
-    def begin(self):
-        self.cluster.apply(PROBE)
-        self.cluster.make_topics("together")
-        self.cluster.wait_ready()
-        run("kubectl", "wait", "--namespace", NAMESPACE, "pod/probe", "--for", "condition=Ready", "--timeout", "60s")
-        self.flow.start()
-        self.goes_on(WINDOW)
-
-    def goes_on(self, rows=WINDOW):
-        """Wait until so many more rows are answered."""
-        answered = self.flow.answered(1)
-        eventually(lambda: self.flow.answered(1) >= answered + rows, 180, lambda: self.flow.messages()[-1:])
-
-    def components(self):
-        """Of its pods, without the page and the servers."""
-        found = {pod.metadata.labels["app.kubernetes.io/component"] for pod in self.cluster.pods()}
-        return found - {"page", "kafka", "redis", "check-query"}
-
-    def move(self, services, **values):
-        """Upgrade; Helm removes the old processes, and results go on."""
-        self.helm("upgrade", **values)
-        eventually(lambda: self.components() == services, 300, lambda: (services, self.components()))
-        self.cluster.wait_ready(300)
-        assert self.components() == services
-        self.goes_on()
-
-    def strike(self, component, *how):
-        chosen = f"{self.cluster.selector},app.kubernetes.io/component={component}"
-        run("kubectl", "delete", "pod", "--namespace", NAMESPACE, "--selector", chosen, "--wait=false", *how)
-
-    def end(self):
-        """Check every result against the definition."""
-        sent = self.flow.stop()
-        eventually(lambda: self.flow.answered(1) >= sent, 180, lambda: (sent, self.flow.messages()[-1:]))
-        messages = self.flow.messages()
-        follow(messages)
-        found = [row for *_, rows in messages for row in rows]
-        assert found == list(answers(range(sent), WINDOW, SLIDE, np.greater_equal))
-
-
 @pytest.fixture
 def stage(namespace, tmp_path, request):
     """A release that is installed together."""
-    cluster = Cluster(NAME)
-    (tmp_path / "query.yaml").write_text(query_text(NAME, WINDOW, SLIDE))
-    stage = Stage(cluster, tmp_path / "query.yaml", **getattr(request, "param", {}))
-    stage.helm("install", packing="together")
-    stage.begin()
-    yield stage
-    run("kubectl", "delete", "--namespace", NAMESPACE, "pod", "probe")
-    cluster.helm("uninstall", NAME, "--wait", "--timeout", "120s")
-    eventually(lambda: not cluster.left(), 120, cluster.left)
-
-
-FORCED = ("--force", "--grace-period=0")
+    with staged("packed", tmp_path, "together", packing="together", **getattr(request, "param", {})) as stage:
+        yield stage
 
 
 def test_moves_between_packings_and_deleted_pods_change_no_result(stage):

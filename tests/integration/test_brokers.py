@@ -1,5 +1,7 @@
 """Three brokers with replication 3: each dies once while rows flow; the results equal a nested loop's, in order.
 
+So they do in one process, and in a grid of workers with two logical ANDs and two partitions of results.
+
 A plain writer and a plain reader with the services' client properties measure Kafka's own silence.
 """
 
@@ -22,7 +24,7 @@ from spojoin.local.cluster import LocalBrokers, local_brokers
 from spojoin.local.redis import LocalRedis
 from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
-from tests.support.disasters import SIZES, AllResults, disaster_text, expected, send_rows
+from tests.support.disasters import SIZES, disaster_text, expected, send_rows
 from tests.support.served import PATIENCE_S, BrokersCluster, Served, served
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
@@ -98,35 +100,44 @@ def three() -> Iterator[tuple[LocalBrokers, BrokersCluster]]:
         yield brokers, BrokersCluster(children, brokers, redis)
 
 
-def test_each_of_three_brokers_may_die(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+@pytest.mark.parametrize(
+    ("workers", "packing", "grid"),
+    [(1, "together", {}), (4, "router+permutation", {"columns": "2", "logical_ands": "2", "sinks": "2"})],
+    ids=["together", "grid"],
+)
+def test_each_of_three_brokers_may_die(
+    tmp_path: Path, record_property: Callable[[str, object], None], workers: int, packing: str, grid: dict[str, str]
+) -> None:
+    settings = {**SIZES, **grid}
     with (
         three() as (brokers, cluster),
         ThreadPoolExecutor() as pool,
-        served(cluster, tmp_path, disaster_text(NAME), 1, SIZES, restarts_max=0, packing="together") as running,
+        served(cluster, tmp_path, disaster_text(NAME), workers, settings, restarts_max=0, packing=packing) as running,
     ):
         log = KafkaLog(KafkaConfig(brokers.bootstrap))
         log.create_topics({PROBE: 1})
         feed, stop = Feed(brokers.bootstrap, running.topics["readings"]), threading.Event()
         own, ours = Moments(), Moments()
         background = [pool.submit(feed.run), pool.submit(probe, log, stop, own)]
-        results = AllResults(brokers.bootstrap, NAME)
+        results, before = running.output, 0
 
         def has_answered(rows: int) -> bool:
-            before = len(results.rows)
+            nonlocal before
             results.read_on(0.02)
-            if len(results.rows) > before:
+            if results.answered > before:
                 ours.came()
+            before = results.answered
             assert not any(task.done() for task in background)
-            return len(results.rows) >= rows
+            return before >= rows
 
         try:
             for number, broker in enumerate(brokers.brokers):
-                running.until(lambda: has_answered(feed.rows - 10 * ROWS), lambda: f"{len(results.rows)} answered")
+                running.until(lambda: has_answered(feed.rows - 10 * ROWS), lambda: f"{results.answered} answered")
                 own.begin()
                 ours.begin()
                 broker.kill()
                 wanted = feed.rows + 50 * ROWS
-                running.until(partial(has_answered, wanted), lambda: f"{len(results.rows)} answered")
+                running.until(partial(has_answered, wanted), lambda: f"{results.answered} answered")
                 record_property(f"broker {number}", f"{ours.longest_s:.1f} s, Kafka alone {own.longest_s:.1f} s")
                 print(f"broker {number}: silent for {ours.longest_s:.1f} s, Kafka alone {own.longest_s:.1f} s")
                 revive(broker, brokers, running, has_answered)
@@ -136,7 +147,7 @@ def test_each_of_three_brokers_may_die(tmp_path: Path, record_property: Callable
         for task in background:
             task.result()
         background.clear()
-        running.until(lambda: has_answered(feed.rows), lambda: f"{len(results.rows)} of {feed.rows} answered")
+        running.until(lambda: has_answered(feed.rows), lambda: f"{results.answered} of {feed.rows} answered")
         log.close()
     assert results.rows == expected(0, feed.rows)
 

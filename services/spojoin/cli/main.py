@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -104,9 +105,9 @@ def link_all(source: Path, target: Path) -> None:
         copied = target / Path(folder).relative_to(source)
         copied.mkdir(parents=True, exist_ok=True)
         for name in (each for each in names if not each.endswith(".lock")):
-            link = copied / name
-            if not link.is_symlink() and not link.exists():
-                link.symlink_to(Path(folder) / name)
+            # Another process of the container, such as a command in a pod that starts, may make the same links.
+            with suppress(FileExistsError):
+                (copied / name).symlink_to(Path(folder) / name)
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 from spojoin.cli.main import STATUS_TERMINATED, link_all, prepare
 
@@ -41,6 +42,20 @@ def test_existing_files_stay(tmp_path):
     assert (target / "index").read_text() == "a newer one"
     assert (source / "index").read_text() == "index"
     assert (target / "room" / "deep" / "kernel.nbc").is_symlink()
+
+
+def test_two_processes_of_a_container_may_link_at_once(tmp_path, monkeypatch):
+    """A command in a pod that starts makes the link that the service is about to make."""
+    link = Path.symlink_to
+
+    def link_second(path, place):
+        link(path, place)
+        link(path, place)
+
+    monkeypatch.setattr(Path, "symlink_to", link_second)
+    source, target = kernels(tmp_path / "image"), tmp_path / "cache"
+    link_all(source, target)
+    assert (target / "room" / "deep" / "kernel.nbc").readlink() == source / "room" / "deep" / "kernel.nbc"
 
 
 def test_kernels_are_linked_only_where_both_folders_are_named(tmp_path):
