@@ -9,6 +9,7 @@ from spojoin.runtime.setting_readers import PAGE, READERS, SHARED
 
 #: The chart's value for each setting; other settings are values under `settings`.
 VALUES = {
+    "intakes": "intake.replicas",
     "joiners": "mutable.replicas",
     "logical_ands": "logicalAnd.replicas",
     "workers_max": "pojoin.maxReplicas",
@@ -34,6 +35,7 @@ VALUES = {
 #: Settings that pods set themselves, that follow another value, or that the chart never sets.
 _UNSAID = [
     "query_file",
+    "intake",
     "joiner",
     "logical_and",
     "worker",

@@ -70,6 +70,9 @@
 {{- define "spojoin.sinks" -}}{{ include "spojoin.countApart" (dict "root" . "role" "sink" "key" "sink") }}{{- end }}
 {{- define "spojoin.logicalAnds" -}}{{ include "spojoin.countApart" (dict "root" . "role" "logical-and" "key" "logicalAnd") }}{{- end }}
 
+{{- /* The number of intakes; 0 if the router reads the inputs itself. */}}
+{{- define "spojoin.intakes" -}}{{ (.Values.intake | default dict).replicas | default 0 | int }}{{- end }}
+
 {{- /* How many services report the mutable part: logical ANDs, or as many answerers as there may be workers. */}}
 {{- define "spojoin.mutableReporters" -}}
 {{- $isInAnswerers := eq (include "spojoin.componentOf" (dict "root" . "role" "logical-and")) "pojoin" }}
@@ -85,10 +88,13 @@
 {{- $count }}
 {{- end }}
 
-{{- /* All processes of packable roles: a YAML list of {name, component, roles}. Numbered processes also have `index`, the
+{{- /* All processes of the flow: a YAML list of {name, component, roles}. Numbered processes also have `index`, the
      variable of a pod's number, and `start`, the first number. */}}
 {{- define "spojoin.processes" -}}
 {{- $inside := include "spojoin.workersInside" . | int }}
+{{- if include "spojoin.intakes" . | int }}
+- {name: intake, component: intake, roles: [intake]}
+{{- end }}
 {{- range include "spojoin.groups" . | fromYamlArray }}
 {{- $index := dict "pojoin" "SPOJOIN_WORKER" }}
 {{- $numbered := and (hasKey $index .component) (dict "index" (get $index .component) "start" 0) }}

@@ -19,6 +19,7 @@
 {{- if eq (include "spojoin.componentOf" (dict "root" . "role" "mutable")) "mutable" }}
 - {name: SPOJOIN_JOINERS, value: {{ .Values.mutable.replicas | quote }}}
 {{- end }}
+- {name: SPOJOIN_INTAKES, value: {{ include "spojoin.intakes" . | quote }}}
 - {name: SPOJOIN_WORKERS, value: {{ include "spojoin.workers" . | quote }}}
 - {name: SPOJOIN_COLUMNS, value: {{ .Values.pojoin.columns | quote }}}
 - {name: SPOJOIN_LOGICAL_ANDS, value: {{ include "spojoin.logicalAnds" . | quote }}}
@@ -75,7 +76,7 @@
 {{- define "spojoin.checkSettings" -}}
 {{- $instead := dict
   "query_file" "query" "bootstrap_servers" "kafka.bootstrapServers" "joiners" "mutable.replicas" "logical_ands" "logicalAnd.replicas"
-  "sinks" "sink.replicas" "workers" "pojoin.replicas"
+  "sinks" "sink.replicas" "intakes" "intake.replicas" "workers" "pojoin.replicas"
   "workers_max" "pojoin.maxReplicas" "columns" "pojoin.columns" "columns_by" "pojoin.columnsBy" "autoscale" "controller.autoscale.enabled"
   "scale_once" "pojoin.replicas"
   "scale_min" "controller.autoscale.minReplicas"
@@ -87,7 +88,7 @@
 {{- with get $instead (lower $name) }}
 {{- fail (printf "settings.%s is set by the chart itself: set %s instead" $name .) }}
 {{- end }}
-{{- if has (lower $name) (list "joiner" "worker" "logical_and" "sink" "instance" "metrics_port" "statefulset" "namespace" "owner") }}
+{{- if has (lower $name) (list "intake" "joiner" "worker" "logical_and" "sink" "instance" "metrics_port" "statefulset" "namespace" "owner") }}
 {{- fail (printf "settings.%s is set by the chart itself: remove it" $name) }}
 {{- end }}
 {{- end }}
@@ -131,7 +132,7 @@
 - secret: {{ merge (dict "items" (list (dict "key" .key "path" (printf "%s.%s" .name .key)))) (omit . "key") | toJson }}
 {{- end }}
 {{- end }}
-{{- define "spojoin.readsRegistry" -}}{{ if or (has "router" .readers) (has "sink" .readers) (has "page" .readers) }}true{{ end }}{{- end }}
+{{- define "spojoin.readsRegistry" -}}{{ if or (has "intake" .readers) (has "router" .readers) (has "sink" .readers) (has "page" .readers) }}true{{ end }}{{- end }}
 
 {{- define "spojoin.secretsEnv" -}}
 {{- $folders := list }}

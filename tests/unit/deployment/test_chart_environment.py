@@ -43,6 +43,7 @@ EVERYWHERE = {
 }
 QUERY = {
     "SPOJOIN_QUERY_FILE": "/etc/spojoin/query/query.yaml",
+    "SPOJOIN_INTAKES": "0",
     "SPOJOIN_JOINERS": "2",
     "SPOJOIN_LOGICAL_ANDS": "1",
     "SPOJOIN_WORKERS_MAX": "8",

@@ -36,7 +36,7 @@ CHANGED = {
 }
 #: Settings that other values of the chart say, and those that are no matter of the chart's.
 BY_OTHER_VALUES = {
-    *("query_file", "joiner", "joiners", "logical_and", "logical_ands", "sink", "sinks", "worker", "workers"),
+    *("query_file", "intake", "intakes", "joiner", "joiners", "logical_and", "logical_ands", "sink", "sinks", "worker", "workers"),
     *("workers_max", "packing", "standbys", "instance", "columns", "columns_by", "patience_ms", "workers_inside"),
     *("bootstrap_servers", "replace", "backfill", "drain_ms"),
     *("statefulset", "namespace", "autoscale", "scale_once", "scale_min", "scale_max", "redis_url", "metrics_host"),
