@@ -59,13 +59,16 @@ def results(bootstrap, topic):
 
 
 def messages(consumer, start):
-    """Headers and value of each committed message of a partition."""
+    """Headers and value of each message that a partition holds now; while rows flow, its end moves on."""
+    _, end = consumer.get_watermark_offsets(start, timeout=TIMEOUT_S)
     consumer.assign([start])
     while True:
         message = consumer.poll(TIMEOUT_S)
         if message is None:
             raise SystemExit(f"{start.topic} is silent")
         if message.error() is None:
+            if message.offset() >= end:
+                return
             yield dict(message.headers()), message.value()
         elif message.error().code() == KafkaError._PARTITION_EOF:
             return
