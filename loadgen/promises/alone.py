@@ -26,7 +26,7 @@ from spojoin.local.services import Deployment, services_of
 from spojoin.local.supervise import Supervisor
 from spojoin.local.usage import usage_of
 from spojoin.model import Query
-from spojoin.ports.interfaces import LogPartition, SystemClock
+from spojoin.ports.interfaces import LogPartition, LogRecord, SystemClock
 from spojoin.ports.kafka import KafkaLog
 from spojoin.ports.redis_store import RedisStore
 from spojoin.ports.shared_state import SharedState
@@ -34,11 +34,13 @@ from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.result_partitions import partitions_of
 from spojoin.protocol.topology import Topic
 from spojoin.query.fingerprint import fingerprint
+from spojoin.reading.parse import NO_SCHEMAS, parser
 from spojoin.runtime.generations import GenerationsTopic
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.topics import Topics
-from spojoin.wire.codec import decode
-from spojoin.wire.records import Announcement, Frame, Part
+from spojoin.wire.blocks import blocks_of
+from spojoin.wire.codec import decode, encode
+from spojoin.wire.records import Announcement, Block, Frame, Part, Positions, SourcePosition
 
 #: Without progress for this long, a process has stopped.
 STALL_S = 120.0
@@ -82,13 +84,25 @@ class Alone:
         if topic is Topic.INPUT:
             work = self.stage.work
             rows = work.rows[work.before :] if is_measured else work.rows[: work.before]
-            fill(self.stage.log, self.partition(topic), arrow_messages(rows))
+            fill(self.stage.log, self.partition(topic), work.messages(rows))
+            return
+        if topic is Topic.BLOCKS:
+            fill(self.stage.log, self.partition(topic), self._blocks(is_measured=is_measured))
             return
         by_partition: dict[int, list[bytes]] = defaultdict(list)
         for each in self.written(topic, is_measured=is_measured):
             by_partition[each.partition].append(each.value)
         for number, values in by_partition.items():
             fill(self.stage.log, self.partition(topic, number), values)
+
+    def _blocks(self, *, is_measured: bool) -> Iterator[bytes]:
+        """The blocks of the rows since measuring began, or of those before, by an intake that reads Arrow messages."""
+        work, parse = self.stage.work, parser(self.query, NO_SCHEMAS)
+        before, behind = (list(arrow_messages(part)) for part in (work.rows[: work.before], work.rows[work.before :]))
+        first = len(before) if is_measured else 0
+        for offset, message in enumerate(behind if is_measured else before, start=first):
+            record = LogRecord(self.partition(Topic.INPUT), offset, 0, message, ())
+            yield from map(encode, blocks_of(0, 0, (offset, 0), parse(0, 0, [record])))
 
 
 # --- what it writes ---------------------------------------------------------------------------------------------------
@@ -224,6 +238,33 @@ class FramedTuples(WrittenAlone):
             self.count += frame.count if isinstance(frame, Frame) else 0
 
 
+#: An offset that no input reaches.
+FAR = SourcePosition(1 << 60, 0, 0)
+
+
+class IntakesRows(WrittenAlone):
+    """The rows in an intake's blocks; the intake hears that the router takes them all."""
+
+    def __init__(self, alone: Alone, topic: Topic) -> None:
+        super().__init__(alone, topic)
+        self._say(Positions({}))
+
+    def _say(self, positions: Positions) -> None:
+        fill(self.alone.stage.log, self.alone.partition(Topic.POSITIONS), [encode(positions)])
+
+    def expected(self, *, is_measured: bool) -> int:
+        work = self.alone.stage.work
+        return len(work.rows) if is_measured else work.before
+
+    def read(self) -> None:
+        before = self.count
+        for record in self.reader.poll(1_000, POLL_S):
+            block = decode(record.value)
+            self.count += len(block) if isinstance(block, Block) else 0
+        if before == 0 < self.count:
+            self._say(Positions({(0, 0): FAR}))
+
+
 class SinksAnswers(WrittenAlone):
     """The answers in the first sink's results, some of which are compared with a scan."""
 
@@ -320,7 +361,7 @@ def _reported(port: int) -> dict[str, float]:
 def _alone(stage: ScaleStage, release: Release, name: str) -> Iterator[Alone]:
     """The topics of a query of its own, which is announced; they are deleted at the end."""
     query = stage.work.query(name)
-    counts = {"logical_ands": release.mutable_reporters, "sinks": release.sinks}
+    counts = {"logical_ands": release.mutable_reporters, "sinks": release.sinks, "intakes": release.intakes}
     topics = Topics.for_query(query, release.grid.workers, {"rows": f"in.{name}"}, **counts)
     create_topics(stage.log, topics)
     stage.log.create_topics({f"in.{name}": 1})
@@ -350,6 +391,7 @@ def _started(alone: Alone, service: str) -> Iterator[Supervisor]:
             "columns": str(alone.release.grid.columns),
             "logical_ands": str(alone.release.logical_ands),
             "sinks": str(alone.release.sinks),
+            "intakes": str(alone.release.intakes),
             "credits_frames": "1000000",
             "input_topics": f'{{"rows": "in.{alone.query.name}"}}',
         },

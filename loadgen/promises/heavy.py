@@ -9,7 +9,7 @@ from loadgen.bench.measurement import Measurement, at_least
 from loadgen.promises import works
 from loadgen.promises.alone import ScaleStage
 from loadgen.promises.recording import ScaleWork
-from loadgen.promises.scale import ALONE, GROWN, release_figures, stages, whatever_us
+from loadgen.promises.scale import ALONE, GROWN, divided_us, release_figures, stages, whatever_us
 from loadgen.promises.sizes import Context, PromiseSizes
 
 #: The works, by what figures call them.
@@ -31,7 +31,7 @@ def measure(context: Context) -> Iterator[Measurement]:
 def _figures(stage: ScaleStage, name: str) -> Iterator[Measurement]:
     whatever, rates = whatever_us(stage), []
     for release in (ALONE, GROWN):
-        for figure in release_figures(stage, release, whatever, f"{name}, "):
+        for figure in release_figures(stage, release, whatever, divided_us(stage, release), f"{name}, "):
             yield figure
             if figure.unit == "tuples/s":
                 rates.append(figure.value)

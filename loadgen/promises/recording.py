@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from loadgen.promises.serving import MESSAGE_ROWS
+from loadgen.promises.serving import MESSAGE_ROWS, arrow_messages
 from spojoin.embedded.engine import Engine
 from spojoin.evaluation.interface import RecordObserver
 from spojoin.model import Query
@@ -25,15 +25,17 @@ from spojoin.wire.records import Batch, Frame, Part, Partial, Record
 
 
 class Release(NamedTuple):
-    """The workers of a release, how many logical ANDs and sinks it has, and which roles share a process."""
+    """The workers of a release, how many other services it has, and which roles share a process."""
 
     grid: Grid
     logical_ands: int = 1
     sinks: int = 1
     packing: str = APART
+    intakes: int = 0
 
     def __str__(self) -> str:
-        return f"{self.grid.rows}x{self.grid.columns}-{self.logical_ands}-{self.sinks}-{self.packing}"
+        counts = f"{self.logical_ands}-{self.sinks}-{self.intakes}"
+        return f"{self.grid.rows}x{self.grid.columns}-{counts}-{self.packing}"
 
     @property
     def mutable_reporters(self) -> int:
@@ -48,6 +50,7 @@ class ScaleWork:
     name: in file names and in Kafka's names
     text: makes the query file from the query's name
     check: raises AssertionError if some of these results aren't those that a scan finds
+    messages: makes messages of rows
     """
 
     name: str
@@ -55,6 +58,7 @@ class ScaleWork:
     rows: pa.Table
     before: int
     check: Callable[[pa.Table], None]
+    messages: Callable[[pa.Table], Iterator[bytes]] = arrow_messages
 
     def query(self, name: str = "bench") -> Query:
         """The query under this name."""

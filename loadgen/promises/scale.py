@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from loadgen.bench.measurement import Bar, Measurement, at_least
 from loadgen.promises import works
 from loadgen.promises.alone import (
     FramedTuples,
+    IntakesRows,
     SameRecords,
     SameWorkersRecords,
     ScaleStage,
@@ -23,6 +25,7 @@ from loadgen.promises.alone import (
     cpu_us,
 )
 from loadgen.promises.recording import Recording, Release, ScaleWork, recorded
+from loadgen.promises.serving import json_messages
 from loadgen.promises.sizes import Context
 from spojoin.local.cluster import local_cluster
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
@@ -38,7 +41,12 @@ GROWN = Release(Grid(8, 1), 4, 4)
 #: Releases that grow with rows of workers of one column each, and columns of one row beside them.
 RELEASES = (ALONE, Release(Grid(2, 1)), Release(Grid(4, 1), 2, 2), GROWN)
 COLUMNS = (Release(Grid(1, 2)), Release(Grid(1, 8)))
-RATE_BAR = at_least(3_000_000)
+WITH_INTAKE = Release(Grid(1, 1), intakes=1)
+#: The intakes of the largest release.
+INTAKES = 8
+RATE_BAR, JSON_BAR = at_least(3_000_000), at_least(2_000_000)
+#: CPU of each of a service in microseconds a tuple, and how many there are, by the service's name.
+Divided = dict[str, tuple[float, int]]
 #: Makes the stage of a work, with its recorded run, or with another one.
 MakeStage = Callable[[ScaleWork, Recording | None], ScaleStage]
 
@@ -51,7 +59,10 @@ def measure(context: Context) -> Iterator[Measurement]:
         for name, each_us in whatever.items():
             yield Measurement(f"{name}: CPU", each_us, "us a tuple", note="whatever the release")
         for release in RELEASES:
-            yield from release_figures(stage, release, whatever, "", RATE_BAR if release is GROWN else None)
+            divided = divided_us(stage, release)
+            yield from release_figures(stage, release, whatever, divided, "", RATE_BAR if release is GROWN else None)
+        json = stage_of(replace(stage.work, name="json", messages=json_messages), stage.run)
+        yield from _intake_figures(stage, json, whatever, divided)
         for release in RELEASES:
             yield from _answerer_figures(stage, release, whatever)
         for release in COLUMNS:
@@ -85,19 +96,49 @@ def whatever_us(stage: ScaleStage) -> dict[str, float]:
     }
 
 
-def release_figures(
-    stage: ScaleStage, release: Release, whatever: dict[str, float], prefix: str, bar: Bar | None = None
-) -> Iterator[Measurement]:
-    rows = release.grid.rows
-    named = f"{prefix}{rows} row{'s' * (rows > 1)} of workers"
-    divided = {
-        "PO-Join worker": (worker_us(stage, release), rows),
+def divided_us(stage: ScaleStage, release: Release) -> Divided:
+    """CPU of each of the services that divide the work by frames, and how many there are."""
+    return {
+        "PO-Join worker": (worker_us(stage, release), release.grid.rows),
         "logical AND": (_logical_and(stage, release.logical_ands), release.logical_ands),
         "sink": (_sink(stage, release), release.sinks),
     }
+
+
+def release_figures(
+    stage: ScaleStage,
+    release: Release,
+    whatever: dict[str, float],
+    divided: Divided,
+    prefix: str = "",
+    bar: Bar | None = None,
+) -> Iterator[Measurement]:
+    """The CPU of each process of a release, its rate and its cost."""
+    rows = release.grid.rows
+    named = f"{prefix}{rows} row{'s' * (rows > 1)} of workers"
     for name, (each_us, count) in divided.items():
         yield Measurement(f"{named}: CPU of a {name}, one of {count}", each_us, "us a tuple")
     yield from _whole(named, _counted(stage, whatever) | divided, bar)
+
+
+def _intake_figures(
+    stage: ScaleStage, json: ScaleStage, whatever: dict[str, float], divided: Divided
+) -> Iterator[Measurement]:
+    """Intakes beside a router that takes their blocks, and the largest release with them, where all rows are JSON."""
+    rows_of = partial(IntakesRows, topic=Topic.BLOCKS)
+    router = partial(FramedTuples, topic=Topic.FRAMES)
+    alone_us = cpu_us(json, ALONE, "router", router, Topic.INPUT)
+    yield Measurement("JSON, one row a message: CPU of a router that reads it", alone_us, "us a tuple")
+    for name, each in (("JSON, one row a message", json), ("Arrow", stage)):
+        intake_us = cpu_us(each, WITH_INTAKE, "intake-0", rows_of, Topic.INPUT)
+        yield Measurement(f"{name}: CPU of an intake for each row that it reads", intake_us, "us")
+        if each is json:
+            json_us = intake_us
+    router_us = cpu_us(stage, WITH_INTAKE, "router", router, Topic.BLOCKS)
+    yield Measurement("CPU of a router that takes blocks", router_us, "us a tuple")
+    services = _counted(stage, whatever | {"router": router_us}) | divided
+    services |= {"intake": (json_us / INTAKES, INTAKES)}
+    yield from _whole(f"JSON, {GROWN.grid.rows} rows of workers, {INTAKES} intakes", services, JSON_BAR)
 
 
 def _answerer_figures(stage: ScaleStage, release: Release, whatever: dict[str, float]) -> Iterator[Measurement]:
@@ -110,12 +151,12 @@ def _answerer_figures(stage: ScaleStage, release: Release, whatever: dict[str, f
     yield from _whole(named, services | {"answerer": (each_us, rows), "sink": (_sink(stage, release), release.sinks)})
 
 
-def _counted(stage: ScaleStage, whatever: Mapping[str, float]) -> dict[str, tuple[float, int]]:
+def _counted(stage: ScaleStage, whatever: Mapping[str, float]) -> Divided:
     """The CPU of each service whose number does not follow the workers', and how many there are."""
     return {name: (each_us, _joiners(stage) if name == MUTABLE_JOINER else 1) for name, each_us in whatever.items()}
 
 
-def _whole(named: str, services: Mapping[str, tuple[float, int]], bar: Bar | None = None) -> Iterator[Measurement]:
+def _whole(named: str, services: Divided, bar: Bar | None = None) -> Iterator[Measurement]:
     """The rate and the cost of a release; services: the CPU of each, and how many there are."""
     busiest = max(services, key=lambda name: services[name][0])
     yield Measurement(f"{named}: rate of the busiest process", 1e6 / services[busiest][0], "tuples/s", bar, busiest)

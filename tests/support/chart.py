@@ -30,7 +30,7 @@ OPERATED = (
 )
 
 #: By default a release has a predictor only if its columns are by key.
-WITH_PREDICTOR = "predictor.enabled=true"
+WITH_ALL = "predictor.enabled=true,intake.replicas=1"
 
 Manifest = dict[str, Any]
 
@@ -57,7 +57,7 @@ def render(*options: object, versions: Sequence[str] = OPERATED, **where: Any) -
 
 @cache
 def _manifests(example: str, settings: tuple[str, ...]) -> list[Manifest]:
-    given = (part for each in (WITH_PREDICTOR, *settings) for part in ("--set", each))
+    given = (part for each in (WITH_ALL, *settings) for part in ("--set", each))
     return render("--values", values_file(example), *given)
 
 

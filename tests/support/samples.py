@@ -14,14 +14,17 @@ from spojoin.wire.records import (
     Announcement,
     Barrier,
     Batch,
+    Block,
     Closing,
     DeadLetter,
     DirectionRanks,
     Frame,
     HotKeys,
+    InputEnd,
     Matches,
     Part,
     Partial,
+    Positions,
     Presence,
     Result,
     Run,
@@ -109,7 +112,8 @@ def _present_values(kind, field, n):
     numbers = natural
     if field.type is int:
         header = getattr(pb, kind.__name__).DESCRIPTOR.fields_by_name[field.name]
-        return st.integers(0, 2**32 - 1) if header.cpp_type == header.CPPTYPE_UINT32 else numbers
+        low = 0 if field.wire.absent is None else 1  # 0 stands for another number
+        return st.integers(low, 2**32 - 1) if header.cpp_type == header.CPPTYPE_UINT32 else numbers
     plain = {
         bool: st.booleans(),
         str: texts,
@@ -307,6 +311,23 @@ def plans(draw):
     return HotKeys(draw(natural), draw(natural), {at: (draw(ints(n)), draw(ints(n))) for at, n in hot.items()})
 
 
+@st.composite
+def blocks(draw):
+    n, first, slots = draw(small), draw(st.integers(0, 9)), draw(st.integers(0, 3))
+    offsets = np.sort(first + np.array(draw(st.lists(small, min_size=n, max_size=n)), np.int64))
+    return draw(
+        drawn(
+            Block,
+            n,
+            first_offset=first,
+            next_offset=first + 4,
+            offsets=offsets,
+            codes=tuple(draw(ints(n)) for _ in range(slots)),
+            refused=None,
+        )
+    )
+
+
 records = st.one_of(
     frames(),
     partials(),
@@ -315,6 +336,7 @@ records = st.one_of(
     parts(),
     results(),
     plans(),
+    blocks(),
     st.builds(WorkerCount, i64, st.integers(1, 2**32 - 1)),
-    *map(drawn, (Barrier, DeadLetter, Presence, Announcement, Takeover)),
+    *map(drawn, (Barrier, DeadLetter, Presence, Announcement, Takeover, InputEnd, Positions)),
 )

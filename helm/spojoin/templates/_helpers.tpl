@@ -188,7 +188,7 @@ imagePullSecrets: {{ toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 {{- end }}
-{{- define "spojoin.usesRegistry" -}}{{ or (has "router" .roles) (has "sink" .roles) }}{{- end }}
+{{- define "spojoin.usesRegistry" -}}{{ or (has "intake" .roles) (has "router" .roles) (has "sink" .roles) }}{{- end }}
 {{- define "spojoin.ofUser" -}}{{ .text | replace "{user}" .user | replace "{fullname}" (include "spojoin.fullname" .root) }}{{- end }}
 
 {{- define "spojoin.volumes" -}}{{ include "spojoin.volumesWith" (dict "root" . "tmpSize" .Values.tmpSize) }}{{- end }}

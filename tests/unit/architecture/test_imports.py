@@ -71,7 +71,7 @@ ALLOWED = _table("""
         local ports protocol query spark wire
     loadgen.engines: loadgen.bench loadgen.errors loadgen.papers cli embedded evaluation local query version
     loadgen.promises: loadgen.bench loadgen.errors loadgen.load loadgen.window cli client embedded evaluation index
-        kernels local ports protocol query roles.predictor roles.router runtime spark threads wire
+        kernels local ports protocol query reading roles.predictor roles.router runtime spark threads wire
     loadgen.papers: loadgen.bench loadgen.errors loadgen.load loadgen.promises loadgen.window cli embedded evaluation
         kernels local ports protocol query roles.router suggest wire
     loadgen.__main__: loadgen loadgen.chaos loadgen.check loadgen.demo loadgen.engines loadgen.errors loadgen.load

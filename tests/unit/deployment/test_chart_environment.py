@@ -43,7 +43,7 @@ EVERYWHERE = {
 }
 QUERY = {
     "SPOJOIN_QUERY_FILE": "/etc/spojoin/query/query.yaml",
-    "SPOJOIN_INTAKES": "0",
+    "SPOJOIN_INTAKES": "1",
     "SPOJOIN_JOINERS": "2",
     "SPOJOIN_LOGICAL_ANDS": "1",
     "SPOJOIN_WORKERS_MAX": "8",
@@ -59,6 +59,7 @@ SCALING = {"SPOJOIN_AUTOSCALE": "false", "SPOJOIN_SCALE_MIN": "1", "SPOJOIN_SCAL
 ONCE = {"demo": {"SPOJOIN_SCALE_ONCE": "2"}, "operators": {}, "production": {"SPOJOIN_SCALE_ONCE": "4"}}
 #: Of one component alone.
 OWN = {
+    "intake": {"SPOJOIN_INTAKE": "0"},
     "mutable": {"SPOJOIN_JOINER": "0"},
     "pojoin": {"SPOJOIN_WORKER": NUMBER, "SPOJOIN_DRAIN_MS": "20000"},
     "controller": {"SPOJOIN_STATEFULSET": "demo-spojoin-pojoin", "SPOJOIN_NAMESPACE": "joins"} | SCALING,

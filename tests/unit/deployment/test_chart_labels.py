@@ -41,6 +41,7 @@ def test_a_workload_chooses_its_own_pods(example):
             selected = pod.owner["spec"]["selector"]["matchLabels"]
             assert chosen(selected, found) == {name}
             assert selected.get("joiner") == ("0" if name == "mutable" else None), "one number's pods alone"
+            assert selected.get("intake") == ("0" if name == "intake" else None)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -49,7 +50,8 @@ def test_a_selector_survives_version_changes(example):
     for pod in pods(manifests(example)).values():
         if pod.kind in ("Deployment", "StatefulSet"):
             selector = dict(pod.owner["spec"]["selector"]["matchLabels"])
-            selector.pop("joiner", None)
+            for number in ("joiner", "intake"):
+                selector.pop(number, None)
             assert selector.keys() == {f"{PREFIX}name", f"{PREFIX}instance", f"{PREFIX}component"}
 
 

@@ -8,11 +8,11 @@ from spojoin.protocol.topology import Role
 from tests.support.chart import DASHBOARDS, EXAMPLES, FULLNAME, NAMESPACE, manifests, render, values_file
 
 ROLES = " ".join(Role)
-BUDGETED = "logical-and mutable permutation pojoin router sink"
+BUDGETED = "intake logical-and mutable permutation pojoin router sink"
 #: By kind, the suffixes of the names after the release's full name; "" is the full name itself.
 ALWAYS = {
     "ConfigMap": "check-query pojoin query",
-    "Deployment": "controller logical-and mutable-0 mutable-1 page permutation predictor router sink",
+    "Deployment": "controller intake-0 logical-and mutable-0 mutable-1 page permutation predictor router sink",
     "Job": "check-query",
     "NetworkPolicy": f"check-query page test {ROLES}",
     "Pod": "test",
@@ -49,7 +49,7 @@ MORE = {
     },
 }
 #: Topics' objects are named by the topic; a name that Kubernetes doesn't allow ends in a digest.
-TOPICS = "batches control frames generations matches partials plan results runs"
+TOPICS = "batches blocks control frames generations matches partials plan positions results runs"
 MORE["operators"]["KafkaTopic"] = [
     *(f".nearby.{topic}" for topic in TOPICS.split()),
     ".in.drop-offs.dlq-b6d94dfe",

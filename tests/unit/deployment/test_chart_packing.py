@@ -8,10 +8,10 @@ import yaml
 
 from spojoin.protocol.access import group_rights, rights
 from spojoin.protocol.packing import ANSWERER, group_name, parse_group, parse_packing
-from spojoin.protocol.topology import TOPOLOGY, Role
+from spojoin.protocol.topology import LONE_ROLES, TOPOLOGY, Role
 from spojoin.query.load import parse_query
 from spojoin.runtime.settings import load_settings
-from tests.support.chart import CHART, WITH_PREDICTOR, manifests, named, of_kind, pods, render, template, values_file
+from tests.support.chart import CHART, WITH_ALL, manifests, named, of_kind, pods, render, template, values_file
 
 GROUPED = "sink+router mutable+logical-and"
 PACKINGS = [
@@ -69,7 +69,7 @@ def test_each_group_is_a_process_that_the_program_accepts(monkeypatch, packing, 
 
 
 def test_apart_is_the_default_and_sets_nothing():
-    assert packed("apart", WITH_PREDICTOR) == manifests("demo")
+    assert packed("apart", WITH_ALL) == manifests("demo")
     assert packed("router sink") == packed("router sink")
     for pod in pods(manifests("demo")).values():
         assert not pod.variables.keys() & {"SPOJOIN_PACKING", "SPOJOIN_WORKERS_INSIDE"}
@@ -116,7 +116,7 @@ def test_a_predictor_runs_where_columns_are_by_key_or_it_is_asked_for(packing):
     assert "predictor" not in pods(packed(packing))
     assert "predictor" in pods(packed(packing, by_key))
     assert "predictor" not in pods(packed(packing, by_key, "predictor.enabled=false"))
-    assert "predictor" in pods(packed(packing, WITH_PREDICTOR))
+    assert "predictor" in pods(packed(packing, WITH_ALL))
 
 
 def test_answerers_are_pods_of_the_workers_with_all_rights_and_values_of_theirs():
@@ -209,7 +209,7 @@ def test_groups_have_policies_and_budgets(packing):
         each["metadata"]["labels"]["app.kubernetes.io/component"] for each in of_kind("PodDisruptionBudget", found)
     }
     assert budgets == processes(found).keys()
-    reach = {edge.role for edge in TOPOLOGY} - {Role.PREDICTOR, Role.CONTROLLER}
+    reach = {edge.role for edge in TOPOLOGY} - {*LONE_ROLES}
     assert reach == {role for group in parse_packing(packing).groups for role in group}
 
 
@@ -271,6 +271,8 @@ def test_values_of_a_release_from_before_packings_still_render():
     ]
     old = [
         "--set",
-        "pojoin.replicas=2,pojoin.maxReplicas=8,pojoin.inside=null,controller.enabled=true,predictor.enabled=true",
+        "pojoin.replicas=2,pojoin.maxReplicas=8,pojoin.inside=null,controller.enabled=true",
+        "--set",
+        WITH_ALL,
     ]
     assert render("--values", values_file("demo"), *unset, *old) == manifests("demo")

@@ -26,10 +26,10 @@ def test_without_a_url_nothing_speaks_of_it(example):
 def test_those_that_ask_the_registry_know_its_address_and_the_password():
     found = of_services(URL, *LOGIN, "page.enabled=true")
     with_address = {name for name in {*Role, "page"} if "SPOJOIN_REGISTRY_URL" in found[name].variables}
-    assert with_address == {"router", "sink", "page"}
+    assert with_address == {"intake", "router", "sink", "page"}
     assert {found[name].variables["SPOJOIN_REGISTRY_URL"] for name in with_address} == {"https://registry"}
     with_login = {name for name, pod in found.items() if set(NAMES) & pod.variables.keys()}
-    assert with_login == {"router", "sink", "page"} | ({"check-query"} & with_login)
+    assert with_login == with_address | ({"check-query"} & with_login)
     assert [found["sink"].variables[name] for name in NAMES] == ["joins", "registry-joins/password"]
 
 
@@ -51,7 +51,7 @@ def test_a_certificate_is_mounted_where_the_setting_says():
     assert volume["secret"] == {"secretName": "registry-ca"}
 
 
-def test_router_sink_and_page_may_reach_it_and_nobody_else():
+def test_who_asks_it_may_reach_it_and_nobody_else():
     documents = manifests(
         "production",
         URL,
@@ -61,7 +61,7 @@ def test_router_sink_and_page_may_reach_it_and_nobody_else():
     )
     rule = {"ports": [{"port": 8081, "protocol": "TCP"}], "to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}
     reaching = [each for each in of_kind("NetworkPolicy", documents) if rule in each["spec"].get("egress", [])]
-    names = [f"demo-spojoin-{each}" for each in ("page", "router", "sink")]
+    names = [f"demo-spojoin-{each}" for each in ("intake", "page", "router", "sink")]
     assert sorted(each["metadata"]["name"] for each in reaching) == names
 
 

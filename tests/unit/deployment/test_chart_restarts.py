@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from spojoin.protocol.topology import PACKABLE, ROLES, Role
+from spojoin.protocol.topology import MACHINE_ROLES, ROLES, Role
 from spojoin.runtime.setting_readers import PAGE, READERS, SHARED
 from spojoin.runtime.settings import Settings
-from tests.support.chart import CHART, WITH_PREDICTOR, pods, render, values_file
+from tests.support.chart import CHART, WITH_ALL, pods, render, values_file
 
 #: Another value of each setting that `settings` may hold.
 CHANGED = {
@@ -36,7 +36,19 @@ CHANGED = {
 }
 #: Settings that other values of the chart say, and those that are no matter of the chart's.
 BY_OTHER_VALUES = {
-    *("query_file", "intake", "intakes", "joiner", "joiners", "logical_and", "logical_ands", "sink", "sinks", "worker", "workers"),
+    *(
+        "query_file",
+        "intake",
+        "intakes",
+        "joiner",
+        "joiners",
+        "logical_and",
+        "logical_ands",
+        "sink",
+        "sinks",
+        "worker",
+        "workers",
+    ),
     *("workers_max", "packing", "standbys", "instance", "columns", "columns_by", "patience_ms", "workers_inside"),
     *("bootstrap_servers", "replace", "backfill", "drain_ms"),
     *("statefulset", "namespace", "autoscale", "scale_once", "scale_min", "scale_max", "redis_url", "metrics_host"),
@@ -49,7 +61,7 @@ JUDGING = {Role.ROUTER, Role.CONTROLLER, PAGE}
 
 
 def templates(*options, chart=CHART, example="production"):
-    found = pods(render("--values", values_file(example), "--set", WITH_PREDICTOR, *options, chart=chart))
+    found = pods(render("--values", values_file(example), "--set", WITH_ALL, *options, chart=chart))
     return {
         name: pod.owner["spec"]["template"] for name, pod in found.items() if pod.kind in ("Deployment", "StatefulSet")
     }
@@ -73,7 +85,7 @@ def apart():
 
 
 def test_a_setting_is_in_the_pods_that_read_it_and_in_no_others():
-    settings = ("--set", WITH_PREDICTOR, "--set-json", f"settings={json.dumps(CHANGED)}")
+    settings = ("--set", WITH_ALL, "--set-json", f"settings={json.dumps(CHANGED)}")
     found = pods(render("--values", values_file("production"), *settings))
     for setting in CHANGED:
         told = {name for name in {*Role, PAGE} if f"SPOJOIN_{setting.upper()}" in found[name].variables}
@@ -141,7 +153,7 @@ def test_joiners_inside_a_process_have_no_number():
 def test_standbys_are_a_matter_of_the_services_that_have_some():
     on = ("--set", "standbys=1")
     changed = restarted(templates(*on), templates(*on, "--set", "patienceMs=900"))
-    assert changed == {f"{role}{suffix}" for role in PACKABLE for suffix in ("", "-b")}
+    assert changed == {f"{role}{suffix}" for role in MACHINE_ROLES for suffix in ("", "-b")}
 
 
 def test_another_version_of_the_chart_restarts_nothing_by_itself(apart, tmp_path):

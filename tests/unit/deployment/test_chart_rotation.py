@@ -59,7 +59,7 @@ def test_so_is_each_mounted_secret():
     for name, pod in services("production", *IN_SECRETS).items():
         mounts = {each["name"]: each["mountPath"] for each in pod.container["volumeMounts"]}
         secret = {mounts[each["name"]] for each in pod.spec["volumes"] if "secret" in each or "projected" in each}
-        if name not in (Role.ROUTER, Role.SINK, "page"):
+        if name not in (Role.INTAKE, Role.ROUTER, Role.SINK, "page"):
             secret -= {"/etc/spojoin/registry"}  # mounted, and not read
         assert set(folders(pod)) == secret, name
 

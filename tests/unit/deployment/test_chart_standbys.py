@@ -40,7 +40,7 @@ def test_without_standbys_nothing_is_set(settings):
 @PACKED
 def test_each_process_that_results_need_has_a_second_instance(settings):
     packing = dict(each.split("=") for each in settings).get("packing", "apart")
-    names = {str(each).replace("+", "-") for each in ([packing] if settings else Role)} | {"pojoin"}
+    names = {str(each).replace("+", "-") for each in ([packing] if settings else Role)} | {"intake", "pojoin"}
     found = doubled(manifests("demo", "standbys=1", *settings))
     assert found.keys() == names - {Role.PREDICTOR, Role.CONTROLLER}
     assert parse_packing(packing)
@@ -78,7 +78,7 @@ def test_the_two_instances_prefer_different_nodes(settings):
             assert selected(term["podAffinityTerm"]["labelSelector"], pods(documents)) == {name, f"{name}-b"}
             # Of numbered pods, those of one number.
             by_kind = {"StatefulSet": ["apps.kubernetes.io/pod-index"]}
-            keys = ["joiner"] if name == "mutable" else by_kind.get(pod.kind)
+            keys = {"mutable": ["joiner"], "intake": ["intake"]}.get(name, by_kind.get(pod.kind))
             assert term["podAffinityTerm"].get("matchLabelKeys") == keys
     assert "affinity" not in pods(documents)["page"].spec
 

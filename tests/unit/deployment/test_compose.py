@@ -15,7 +15,7 @@ from spojoin.protocol.topology import Role
 DOCKER = Path(__file__).parents[3] / "docker"
 COMPOSE = DOCKER / "compose.yaml"
 #: The controller scales pods; Compose has none. Its columns aren't by key, so nothing needs a predictor.
-NOT_NEEDED = {Role.CONTROLLER, Role.PREDICTOR}
+NOT_NEEDED = {Role.CONTROLLER, Role.PREDICTOR, Role.INTAKE}
 
 
 @pytest.fixture(scope="module")

@@ -105,7 +105,8 @@ def test_the_values_set_the_number_of_intakes(demo, replicas):
     found = documents(demo, f"intake.replicas={replicas}")
     intakes = [d for d in found if d["kind"] == "Deployment" and "-intake" in d["metadata"]["name"]]
     variables = [
-        {e["name"]: e.get("value") for e in each["spec"]["template"]["spec"]["containers"][0]["env"]} for each in intakes
+        {e["name"]: e.get("value") for e in each["spec"]["template"]["spec"]["containers"][0]["env"]}
+        for each in intakes
     ]
     assert [each["SPOJOIN_INTAKE"] for each in variables] == [str(number) for number in range(replicas)]
     assert all(each["SPOJOIN_INTAKES"] == str(replicas) for each in variables)

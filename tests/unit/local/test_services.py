@@ -11,7 +11,7 @@ from spojoin.cli.up import ending
 from spojoin.local.services import Deployment, page_of, services_of
 from spojoin.local.usage import family_cpu_s, usage_of
 from spojoin.page.settings import load_page_settings
-from spojoin.protocol.topology import Role
+from spojoin.protocol.topology import LONE_ROLES, Role
 from spojoin.query.load import parse_query
 from spojoin.runtime.settings import load_settings
 
@@ -28,9 +28,7 @@ def test_every_role_has_its_processes():
     names = [service.name for service in services]
     counted = [*(f"mutable-{p}" for p in range(2)), *(f"pojoin-{w}" for w in range(3))]
     assert sorted(names) == sorted(["router", "permutation", "logical-and", "sink", *counted])
-    assert {name.split("-")[0] for name in names} == {
-        role.value.split("-")[0] for role in set(Role) - {Role.CONTROLLER, Role.PREDICTOR}
-    }
+    assert {name.split("-")[0] for name in names} == {role.value.split("-")[0] for role in set(Role) - {*LONE_ROLES}}
     assert len({service.port for service in services}) == len(services)
 
 
@@ -76,7 +74,7 @@ def test_a_predictor_runs_where_columns_are_by_key_and_once(packing):
 def test_answerers_have_the_names_and_numbers_of_workers():
     deployment = Deployment(parse_query(QUERY), Path("q.yaml"), "k:1", "redis://r", 2, packing="answerer")
     services = {service.name: service for service in services_of(deployment)}
-    assert services.keys() == {"router", "predictor", "permutation", "pojoin-0", "pojoin-1", "sink"}
+    assert services.keys() == {"router", "permutation", "pojoin-0", "pojoin-1", "sink"}
     for number in range(2):
         answerer = services[f"pojoin-{number}"]
         assert answerer.command[1:] == ["-m", "spojoin.runtime", "mutable+pojoin+logical-and"]

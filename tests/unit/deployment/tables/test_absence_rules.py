@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from spojoin.protocol.services import role_of
-from tests.support.chart import CHART, WITH_PREDICTOR, render, values_file
+from tests.support.chart import CHART, WITH_ALL, render, values_file
 
 pytestmark = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool isn't on PATH (Debian: apt-get install prometheus)"
@@ -205,7 +205,7 @@ def of_release(release: str, *settings: str) -> dict[str, object]:
 
 SHIPPED = yaml.safe_load((CHART / "alerts/rules.yaml").read_text())
 BOTH = pytest.mark.parametrize(
-    "rules_of", [lambda: SHIPPED, lambda: of_release("demo", WITH_PREDICTOR)], ids=["shipped", "release"]
+    "rules_of", [lambda: SHIPPED, lambda: of_release("demo", WITH_ALL)], ids=["shipped", "release"]
 )
 
 
@@ -289,7 +289,7 @@ def test_a_release_without_controller_or_predictor_has_no_rules_for_them() -> No
     def names(*settings: str) -> set[str]:
         return {rule["alert"] for rule in of_release("demo", *settings)["groups"][0]["rules"]}
 
-    assert names(WITH_PREDICTOR) - names() == {"SpojoinPredictorGone"}
+    assert names("predictor.enabled=true") - names() == {"SpojoinPredictorGone"}
     assert names() - names("controller.enabled=false") == {"SpojoinControllerGone"}
 
 
