@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from spojoin.protocol.access import Person, Principal, ResourceKind, Right, rights
-from spojoin.protocol.packing import ANSWERER, ANSWERER_NAME
+from spojoin.protocol.packing import ANSWERER, ANSWERER_NAME, BLOCK_TOPICS
 from spojoin.protocol.topic_config import DEFAULTS, TopicKind, kind_of
 from spojoin.protocol.topology import (
     PACKABLE,
@@ -25,6 +25,8 @@ from spojoin.protocol.topology import topic_name as name_of
 from spojoin.runtime.setting_readers import READERS
 
 QUERY, INPUT = "{query}", "{input}"
+#: What a release must have so that a topic is needed, for topics that not every release needs.
+_ONLY_WITH = {**dict.fromkeys(BLOCK_TOPICS, "intakes"), Topic.PRESENCE: "standbys"}
 
 _HEAD = "# Made by `python -m helm.tables --write` from services/spojoin/protocol; do not edit.\n"
 
@@ -81,4 +83,5 @@ def _resource(right: Right) -> tuple[str, str, bool]:
 
 def _topic(topic: Topic) -> dict[str, Any]:
     name = dead_letter_topic(INPUT) if topic is Topic.DEAD else name_of(QUERY, topic)
-    return {"name": name, "partitions": size(topic).value, "kind": kind_of(topic).value}
+    found = {"name": name, "partitions": size(topic).value, "kind": kind_of(topic).value}
+    return found | ({"onlyWith": _ONLY_WITH[topic]} if topic in _ONLY_WITH else {})

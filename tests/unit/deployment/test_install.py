@@ -100,18 +100,6 @@ def test_the_values_set_the_number_of_logical_ands(demo, replicas):
     assert {each["SPOJOIN_LOGICAL_ANDS"] for each in variables} == {str(replicas)}
 
 
-@pytest.mark.parametrize("replicas", [0, 1, 3])
-def test_the_values_set_the_number_of_intakes(demo, replicas):
-    found = documents(demo, f"intake.replicas={replicas}")
-    intakes = [d for d in found if d["kind"] == "Deployment" and "-intake" in d["metadata"]["name"]]
-    variables = [
-        {e["name"]: e.get("value") for e in each["spec"]["template"]["spec"]["containers"][0]["env"]}
-        for each in intakes
-    ]
-    assert [each["SPOJOIN_INTAKE"] for each in variables] == [str(number) for number in range(replicas)]
-    assert all(each["SPOJOIN_INTAKES"] == str(replicas) for each in variables)
-
-
 def test_templates_read_no_sql(tmp_path, demo):
     """A query that only the program can refuse renders like any other."""
     (tmp_path / "query.yaml").write_text(demo.read_text().replace("SELECT", "SELCT"))
