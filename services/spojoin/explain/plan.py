@@ -29,7 +29,8 @@ from spojoin.explain.topic_bytes import TopicBytes, topic_bytes
 from spojoin.index.composite import keyed_search, searches_by_key
 from spojoin.model import Direction, Domain, EmitOn, Order, Query, Stream
 from spojoin.protocol.key_columns import key_predicate, without_key
-from spojoin.protocol.topology import TOPOLOGY, Topic, dead_letter_topic, partitions, source_topic, topic_name
+from spojoin.protocol.packing import BLOCK_TOPICS
+from spojoin.protocol.topology import TOPOLOGY, Role, Topic, dead_letter_topic, partitions, source_topic, topic_name
 from spojoin.search_plan import SearchPlan
 from spojoin.suggest import span
 from spojoin.windows import Window
@@ -314,11 +315,15 @@ def _waiting_rules(query: Query) -> Iterator[str]:
         yield f"event time waits for every input, but not for one without records for {silence} (idle_timeout)"
 
 
+#: A release has intakes only where it asks for them.
+_WITHOUT_INTAKES = [edge for edge in TOPOLOGY if edge.role is not Role.INTAKE]
+
+
 def _topics(query: Query, sizes: SetupSizes) -> tuple[TopicPlan, ...]:
     read = [stream for stream in query.inputs if stream.table is None or stream.table.topic is not None]
     inputs = [TopicPlan(source_topic(s), None, (_writer(s),), ("router",)) for s in read]
     dead = [TopicPlan(dead_letter_topic(source_topic(s)), None, ("router",), ("you",)) for s in read]
-    inner = [_topic(query, topic, sizes) for topic in Topic if topic not in (Topic.INPUT, Topic.DEAD)]
+    inner = [_topic(query, topic, sizes) for topic in Topic if topic not in (Topic.INPUT, Topic.DEAD, *BLOCK_TOPICS)]
     return (*inputs, *inner, *dead)
 
 
@@ -331,8 +336,8 @@ def _topic(query: Query, topic: Topic, sizes: SetupSizes) -> TopicPlan:
     return TopicPlan(
         topic_name(query.name, topic),
         count,
-        tuple(edge.role.value for edge in TOPOLOGY if topic in edge.writes),
-        tuple(edge.role.value for edge in TOPOLOGY if topic in edge.reads),
+        tuple(edge.role.value for edge in _WITHOUT_INTAKES if topic in edge.writes),
+        tuple(edge.role.value for edge in _WITHOUT_INTAKES if topic in edge.reads),
         topic_bytes(query, topic, sizes, sizes.frame_tuples),
         topic_bytes(query, topic, sizes, 1),
     )
