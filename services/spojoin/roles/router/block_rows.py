@@ -43,7 +43,8 @@ class Settlement:
 
     def __init__(self) -> None:
         self.settled: SourceState = {}
-        self._frames: deque[Frame] = deque()
+        #: frames without results: their numbers, and where a router resumes behind them
+        self._frames: deque[tuple[int, SourceState]] = deque()
         self._blocks: defaultdict[int, deque[WrittenBlock]] = defaultdict(deque)
 
     def note_record(self, partition: int, offset: int, record: Block | InputEnd) -> None:
@@ -55,12 +56,12 @@ class Settlement:
 
     def note_frame(self, frame: Frame) -> None:
         """Note a frame that the router writes."""
-        self._frames.append(frame)
+        self._frames.append((frame.frame_id, frame.source))
 
     def note_results(self, frame_id: int) -> None:
         """Note that results are out for all frames before `frame_id`: these frames are in the log."""
-        while self._frames and self._frames[0].frame_id < frame_id:
-            self.settled = self._frames.popleft().source
+        while self._frames and self._frames[0][0] < frame_id:
+            _, self.settled = self._frames.popleft()
 
     def oldest_ms(self, sources: SourceState) -> int | None:
         """When the oldest row was produced that lies behind its input's position."""
@@ -95,7 +96,7 @@ class BlockRows(InputThrough):
         self._has_begun = False
         self._written: Positions | None = None
         self._write_at_ms = 0
-        self._positions_at = 0
+        self._positions_at = 0  # of the newest record, unless older ones were trimmed
 
     # -- blocks
 
@@ -218,7 +219,8 @@ class BlockRows(InputThrough):
             self._settlement.note_results(result_position.frame_id)
         else:
             self._forget_settled()
-        positions = [Trim(Topic.POSITIONS, 0, self._positions_at)] if self._positions_at else []
+        positions_at, self._positions_at = self._positions_at, 0
+        positions = [Trim(Topic.POSITIONS, 0, positions_at)] if positions_at else []
         return [*trims, *self._settlement.trims(), *positions]
 
     def _forget_settled(self) -> None:
