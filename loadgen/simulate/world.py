@@ -259,9 +259,12 @@ class World:
     def _answerer(self, worker: int) -> Machine:
         query, wiring, result_position = self.scenario.query, self.wiring, self._restart_position()
         partition_of = partial(mutable_partition, workers_max=self.scenario.config.workers_max)
+        pojoin = Fellow(Role.POJOIN, wiring.pojoin(query, worker, result_position))
+        if not query.layout.has_mutable_part:
+            return pack_of([pojoin], edge_of(ANSWERER))
         fellows = [
             Fellow(Role.MUTABLE, wiring.answering_joiner(query, worker, result_position), reads=READS),
-            Fellow(Role.POJOIN, wiring.pojoin(query, worker, result_position)),
+            pojoin,
             Fellow(Role.LOGICAL_AND, wiring.answering_and(query, result_position, partition_of)),
         ]
         return pack_of(fellows, edge_of(ANSWERER))
@@ -269,7 +272,7 @@ class World:
     def _process_machine(self, post: Post, name: str) -> Machine:
         if not post.group:
             return self._machine(post, name, self._joiners, self.scenario.logical_ands)
-        if post.is_answerer and self.scenario.query.layout.has_mutable_part:
+        if post.is_answerer:
             return self._answerer(post.number)
         joiners = len(self.scenario.query.predicates)
         members = members_of(post.group, joiners, self._packing.inside)
