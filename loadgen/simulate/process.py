@@ -126,13 +126,14 @@ class Process:
         take_over: Callable[[Process], ResultPosition | None] = lambda _: START,
         *,
         has_other_workers: bool = True,
+        has_intakes: bool = True,
     ) -> None:
         self._take_over = take_over
         self.post = post
         self.name = name
         self.machine = machine
         self.log = log
-        edge = edge_of(post.roles, has_others=has_other_workers, has_intakes=True)
+        edge = edge_of(post.roles, has_others=has_other_workers, has_intakes=has_intakes)
         reads = records_read(with_standbys(edge) if isinstance(machine, Standby) else edge)
         inputs = [target for target in log.partitions if target[0] in reads]
         if isinstance(machine, Standby):

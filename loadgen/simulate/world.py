@@ -151,10 +151,19 @@ class World:
             return 0
         if topic is not Topic.RUNS:
             return self.log.retained(topic)
-        last = self.frames.accepted[-1] if self.frames.accepted else None
-        live = [] if last is None else [piece.live_batch for piece in last.slices]
-        runs = self.log.partitions[Topic.RUNS, 0].records
-        return sum(isinstance(r, Run) and (not live or r.batch_id >= live[r.stream]) for r in runs)
+        runs = [r for r in self.log.partitions[Topic.RUNS, 0].records if isinstance(r, Run)]
+        if not runs or not self.frames.accepted:
+            return len(runs)
+        live, known = (self._live_batches(frame) for frame in (self.frames.accepted[-1].frame_id, runs[-1].frame_id))
+        first = runs[0]
+        if known[first.stream] <= first.batch_id < live[first.stream]:
+            return 0  # it has expired behind the last batch that was made
+        return sum(r.batch_id >= live[r.stream] for r in runs)
+
+    def _live_batches(self, frame_id: int) -> list[int]:
+        """The oldest batch of each stream that a window of a frame can reach."""
+        frame = next(each for each in self.frames.accepted if each.frame_id == frame_id)
+        return [piece.live_batch for piece in frame.slices]
 
     def _frames_retained(self) -> int:
         """The number of accepted frames that the log still holds; a zombie's last appends may stay."""
@@ -214,7 +223,15 @@ class World:
         self._names += 1
         name = f"{post}#{self._names}"
         machine, log, has_others = self._instance_machine(post, name), self.log, self._has_others
-        process = Process(post, name, machine, log, self._take_seat, has_other_workers=has_others)
+        process = Process(
+            post,
+            name,
+            machine,
+            log,
+            self._take_seat,
+            has_other_workers=has_others,
+            has_intakes=self.scenario.intakes > 0,
+        )
         if not post.instance:
             self._open_writers(process)
         return process
@@ -278,7 +295,7 @@ class World:
         members = members_of(post.group, joiners, self._packing.inside)
         ahead = EVALUATING if self.scenario.query.layout.has_mutable_part else ()
         fellows = [Fellow(each.role, self._machine(each, name, joiners, 1), each.role in ahead) for each in members]
-        return pack_of(fellows, edge_of(post.group, has_others=self._has_others, has_intakes=True))
+        return pack_of(fellows, edge_of(post.group, has_others=self._has_others, has_intakes=self.scenario.intakes > 0))
 
     def _router(self, name: str, result_position: ResultPosition) -> InputMachine:
         config = for_router(self.scenario, name, self._names, self._workers)
