@@ -310,14 +310,14 @@ SHRUNK = {
     "spojoin.protocol.frame_evaluation.CHUNK_PARTNERS": (1, 4, 1 << 20),
     "spojoin.roles.logical_and.machine.WAITING_MAX": (1, 2, 64),
     "spojoin.roles.pojoin.machine.WAITING_MAX": (1, 2, 64),
-    "spojoin.roles.intake.machine.AHEAD_ROWS_MAX": (1, 8, 1 << 18),
-    "spojoin.roles.router.block_rows.POSITIONS_MS": (0, 50, 1_000),
-    "spojoin.wire.blocks.BLOCK_ROWS_MAX": (1, 2, 1 << 16),
     "spojoin.roles.pojoin.worker.PATIENCE_MS": (0, 50, 2_000),
     "spojoin.roles.router.value_numbers.SWEEP_MIN": (1, 3, 1 << 16),
     "spojoin.index.evaluation.SCAN_MAX": (1, 3, 512),
     "spojoin.protocol.stand_in.PATIENCE_MS": (0, 50, 250),
     "spojoin.protocol.stand_in.STINT_MS": (1, 1_000),
+    "spojoin.roles.intake.machine.AHEAD_ROWS_MAX": (1, 8, 1 << 18),
+    "spojoin.roles.router.block_rows.POSITIONS_MS": (0, 50, 1_000),
+    "spojoin.wire.blocks.BLOCK_ROWS_MAX": (1, 2, 1 << 16),
 }
 
 
