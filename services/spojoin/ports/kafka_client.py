@@ -82,7 +82,7 @@ class KnownBrokers:
         self._reports_without = 0 if knows_one else self._reports_without + 1
 
     def _note_traffic(self, found: Mapping[str, Any]) -> None:
-        """Pass on what was exchanged since the last report; the client's own figures only grow."""
+        """Pass on what was exchanged since the last report; the client's own figures fall when it drops a broker."""
         requests: Counter[str] = Counter()
         for broker in found["brokers"].values():
             requests.update(broker.get("req", {}))
@@ -90,8 +90,8 @@ class KnownBrokers:
         self._on_traffic(
             BrokerTraffic(
                 requests - Counter(before.requests),
-                self._before.sent_bytes - before.sent_bytes,
-                self._before.received_bytes - before.received_bytes,
+                max(0, self._before.sent_bytes - before.sent_bytes),
+                max(0, self._before.received_bytes - before.received_bytes),
             )
         )
 

@@ -64,6 +64,15 @@ def test_each_report_passes_on_what_was_exchanged_since_the_last_one() -> None:
     ]
 
 
+def test_a_client_that_drops_a_broker_takes_nothing_back() -> None:
+    heard: list[BrokerTraffic] = []
+    brokers = KnownBrokers(heard.append)
+    for fetched, sent, received in ((9, 90, 700), (2, 20, 100), (3, 25, 150)):
+        found = {"a": {"source": "learned", "req": {"Fetch": fetched}}}
+        brokers.hear(orjson.dumps({"brokers": found, "tx_bytes": sent, "rx_bytes": received}).decode())
+    assert heard[1:] == [BrokerTraffic({}, 0, 0), BrokerTraffic({"Fetch": 1}, 5, 50)]
+
+
 def test_a_service_counts_its_clients_together() -> None:
     metrics = Metrics({"query": "q", "role": "sink", "service_name": "sink"})
     metrics.kafka_traffic.add(BrokerTraffic({"Fetch": 3}, 10, 700))
