@@ -19,7 +19,7 @@ from prometheus_client import Counter
 from loadgen.load.figures import reported
 from loadgen.load.tap import ResultsTap
 from loadgen.promises.recording import Recording, Release, ScaleWork, Written, as_written
-from loadgen.promises.serving import arrow_messages, fill
+from loadgen.promises.serving import MESSAGE_ROWS, arrow_messages, fill
 from loadgen.promises.sizes import Context
 from spojoin.local.cluster import LocalCluster
 from spojoin.local.services import Deployment, services_of
@@ -81,13 +81,11 @@ class Alone:
 
     def give(self, topic: Topic, *, is_measured: bool) -> None:
         """Append to a topic what it held before measuring began, or what followed."""
-        if topic is Topic.INPUT:
+        if topic in (Topic.INPUT, Topic.BLOCKS):
             work = self.stage.work
             rows = work.rows[work.before :] if is_measured else work.rows[: work.before]
-            fill(self.stage.log, self.partition(topic), work.messages(rows))
-            return
-        if topic is Topic.BLOCKS:
-            fill(self.stage.log, self.partition(topic), self._blocks(is_measured=is_measured))
+            of_blocks = self._blocks(rows, -(-work.before // MESSAGE_ROWS) if is_measured else 0)
+            fill(self.stage.log, self.partition(topic), work.messages(rows) if topic is Topic.INPUT else of_blocks)
             return
         by_partition: dict[int, list[bytes]] = defaultdict(list)
         for each in self.written(topic, is_measured=is_measured):
@@ -95,12 +93,10 @@ class Alone:
         for number, values in by_partition.items():
             fill(self.stage.log, self.partition(topic, number), values)
 
-    def _blocks(self, *, is_measured: bool) -> Iterator[bytes]:
-        """The blocks of the rows since measuring began, or of those before, by an intake that reads Arrow messages."""
-        work, parse = self.stage.work, parser(self.query, NO_SCHEMAS)
-        before, behind = (list(arrow_messages(part)) for part in (work.rows[: work.before], work.rows[work.before :]))
-        first = len(before) if is_measured else 0
-        for offset, message in enumerate(behind if is_measured else before, start=first):
+    def _blocks(self, rows: pa.Table, first: int) -> Iterator[bytes]:
+        """The blocks of an intake that reads these rows in Arrow messages, from offset `first` on."""
+        parse = parser(self.query, NO_SCHEMAS)
+        for offset, message in enumerate(arrow_messages(rows), start=first):
             record = LogRecord(self.partition(Topic.INPUT), offset, 0, message, ())
             yield from map(encode, blocks_of(0, 0, (offset, 0), parse(0, 0, [record])))
 

@@ -58,13 +58,15 @@ def measure(context: Context) -> Iterator[Measurement]:
         whatever = whatever_us(stage)
         for name, each_us in whatever.items():
             yield Measurement(f"{name}: CPU", each_us, "us a tuple", note="whatever the release")
+        divided: dict[Release, Divided] = {}
         for release in RELEASES:
-            divided = divided_us(stage, release)
-            yield from release_figures(stage, release, whatever, divided, "", RATE_BAR if release is GROWN else None)
+            divided[release] = divided_us(stage, release)
+            bar = RATE_BAR if release is GROWN else None
+            yield from release_figures(stage, release, whatever, divided[release], bar=bar)
         json = stage_of(replace(stage.work, name="json", messages=json_messages), stage.run)
-        yield from _intake_figures(stage, json, whatever, divided)
+        yield from _intake_figures(stage, json, whatever, divided[GROWN])
         for release in RELEASES:
-            yield from _answerer_figures(stage, release, whatever)
+            yield from _answerer_figures(stage, release, whatever, divided[release])
         for release in COLUMNS:
             named = f"{release.grid.columns} columns: CPU of each worker"
             yield Measurement(named, worker_us(stage, release), "us a tuple")
@@ -129,11 +131,9 @@ def _intake_figures(
     router = partial(FramedTuples, topic=Topic.FRAMES)
     alone_us = cpu_us(json, ALONE, "router", router, Topic.INPUT)
     yield Measurement("JSON, one row a message: CPU of a router that reads it", alone_us, "us a tuple")
-    for name, each in (("JSON, one row a message", json), ("Arrow", stage)):
-        intake_us = cpu_us(each, WITH_INTAKE, "intake-0", rows_of, Topic.INPUT)
-        yield Measurement(f"{name}: CPU of an intake for each row that it reads", intake_us, "us")
-        if each is json:
-            json_us = intake_us
+    json_us, arrow_us = (cpu_us(each, WITH_INTAKE, "intake-0", rows_of, Topic.INPUT) for each in (json, stage))
+    for name, each_us in (("JSON, one row a message", json_us), ("Arrow", arrow_us)):
+        yield Measurement(f"{name}: CPU of an intake for each row that it reads", each_us, "us")
     router_us = cpu_us(stage, WITH_INTAKE, "router", router, Topic.BLOCKS)
     yield Measurement("CPU of a router that takes blocks", router_us, "us a tuple")
     services = _counted(stage, whatever | {"router": router_us}) | divided
@@ -141,14 +141,16 @@ def _intake_figures(
     yield from _whole(f"JSON, {GROWN.grid.rows} rows of workers, {INTAKES} intakes", services, JSON_BAR)
 
 
-def _answerer_figures(stage: ScaleStage, release: Release, whatever: dict[str, float]) -> Iterator[Measurement]:
+def _answerer_figures(
+    stage: ScaleStage, release: Release, whatever: dict[str, float], divided: Divided
+) -> Iterator[Measurement]:
     """A release with answerers in place of its workers, joiners and logical ANDs."""
     rows = release.grid.rows
     named = f"{rows} answerer{'s' * (rows > 1)}"
     each_us = worker_us(stage, release._replace(packing=ANSWERER_NAME, logical_ands=1))
     yield Measurement(f"{named}: CPU of each", each_us, "us a tuple")
     services = _counted(stage, {name: us for name, us in whatever.items() if name != MUTABLE_JOINER})
-    yield from _whole(named, services | {"answerer": (each_us, rows), "sink": (_sink(stage, release), release.sinks)})
+    yield from _whole(named, services | {"answerer": (each_us, rows), "sink": divided["sink"]})
 
 
 def _counted(stage: ScaleStage, whatever: Mapping[str, float]) -> Divided:

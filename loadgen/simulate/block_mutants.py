@@ -16,8 +16,8 @@ from spojoin.roles.router import block_rows
 from spojoin.roles.router.block_rows import BlockRows, Settlement
 from spojoin.roles.router.physical_input import rows_where
 from spojoin.wire import blocks
-from spojoin.wire.blocks import Originals, Place, rows_of
-from spojoin.wire.records import Block, Frame, Rows
+from spojoin.wire.blocks import Originals, rows_of
+from spojoin.wire.records import Block, Frame, Place, Rows
 
 BLOCK_MUTANTS: dict[str, Mutant] = {}
 _mutant = partial(planted, BLOCK_MUTANTS)

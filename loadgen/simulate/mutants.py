@@ -33,7 +33,7 @@ from spojoin.kernels.pairs import Segments
 from spojoin.model import Op
 from spojoin.protocol import standby
 from spojoin.protocol.acceptance import LogFollower
-from spojoin.protocol.answered import FIRST_PLACE, NEVER, Promises
+from spojoin.protocol.answered import FIRST_PLACE, Promises
 from spojoin.protocol.grid import Grid, Share
 from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.services import Rotation
@@ -52,7 +52,7 @@ from spojoin.roles.router.router_log import RouterLog
 from spojoin.roles.router.stream_book import Reach, StreamBook
 from spojoin.roles.sink.assembly import PartChunks, WaitingChunk
 from spojoin.roles.sink.trimming import Trimming
-from spojoin.wire.records import Batch, Frame, Matches, Part, Record, Rows, Run, SourceState, SpreadKey
+from spojoin.wire.records import NEVER, Batch, Frame, Matches, Part, Record, Rows, Run, SourceState, SpreadKey
 
 Patches = list[AbstractContextManager[object]]
 Plant = Callable[[], Patches]

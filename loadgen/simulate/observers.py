@@ -44,7 +44,6 @@ from spojoin.roles.router.spread_keys import SpreadKeys
 from spojoin.roles.router.value_numbers import ValueNumbers
 from spojoin.roles.sink.assembly import FrameSpan, PartChunks, WaitingParts
 from spojoin.roles.sink.machine import SinkMachine
-from spojoin.wire.blocks import start_of
 from spojoin.wire.records import (
     Barrier,
     Batch,
@@ -57,6 +56,7 @@ from spojoin.wire.records import (
     SpreadKey,
     Takeover,
     WorkerCount,
+    resume_position,
 )
 
 Events = Counter[Event]
@@ -506,7 +506,7 @@ def _takes_block(events: Events, rows: BlockRows, key: tuple[int, int], block: B
 @_before(BlockRows, "_forget_settled")
 def _silent_router(events: Events, rows: BlockRows) -> None:
     sources = rows.sources()
-    gone = sum(held[0].end <= start_of(sources, key) for key, held in rows._held.items() if held)
+    gone = sum(held[0].end <= resume_position(sources, key).place for key, held in rows._held.items() if held)
     events["P23 blocks", "router that is silent forgets a block"] += gone
 
 

@@ -40,12 +40,11 @@ from loadgen.simulate.verdict import (
 )
 from loadgen.window import window_begin
 from spojoin.model import Order
-from spojoin.protocol.answered import NEVER
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.query.fingerprint import is_same_order
-from spojoin.wire.records import SourceState
+from spojoin.wire.records import NEVER, SourceState
 
 #: The offset of a message, and a row within it.
 At = tuple[int, int]

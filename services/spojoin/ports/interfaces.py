@@ -268,11 +268,16 @@ def records_between(log: Log[V], source: LogPartition, first: int, end: int) -> 
     """The records of `source` in offsets [first, end), in order. Raises LogUnavailable."""
     reader = log.reader()
     try:
-        reader.open(source, first)
-        while reader.position(source) < end:
-            yield from (record for record in reader.poll(RECORDS_MAX, POLL_S) if record.offset < end)
+        yield from read_between(reader, source, first, end)
     finally:
         reader.close()
+
+
+def read_between(reader: LogReader[V], source: LogPartition, first: int, end: int) -> Iterator[LogRecord[V]]:
+    """The records of `source` in offsets [first, end), by a reader that reads nothing else meanwhile; it stays open."""
+    reader.open(source, first)
+    while reader.position(source) < end:
+        yield from (record for record in reader.poll(RECORDS_MAX, POLL_S) if record.offset < end)
 
 
 class SystemClock:

@@ -15,9 +15,8 @@ import numpy as np
 import orjson
 
 from spojoin.arrays import I64, Flags
+from spojoin.wire.records import NEVER, Place
 
-#: Offset of a message, and row within it.
-Place = tuple[int, int]
 #: (stream, partition, offset, row)
 RowPlace = tuple[int, int, int, int]
 #: (time, stream, partition, offset, row): the total order by event time
@@ -25,7 +24,6 @@ Key = tuple[int, int, int, int, int]
 #: By stream and partition: a place, and an event time; no row after the place is earlier.
 Promises = Mapping[tuple[int, int], tuple[Place, int]]
 FIRST_PLACE: Place = (0, 0)
-NEVER = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from spojoin.protocol.answered import Answered, PassedOrder, Place
+from spojoin.protocol.answered import Answered, PassedOrder
 from spojoin.protocol.topology import FIRST_GENERATION
-from spojoin.wire.records import Announcement, Frame, SourcePosition, SourceState, Takeover
+from spojoin.wire.records import Announcement, Frame, Place, SourcePosition, SourceState, Takeover
 
 
 @dataclass(frozen=True, slots=True)

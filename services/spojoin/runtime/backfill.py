@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from spojoin.arrays import I64, U8
 from spojoin.model import Order, Query
 from spojoin.ports.interfaces import Log, LogPartition, LogReader, LogRecord
-from spojoin.protocol.answered import NEVER, Answered, Place, before
+from spojoin.protocol.answered import Answered, before
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
 from spojoin.runtime.feeds import Parse
-from spojoin.wire.records import Rows, SourcePosition
+from spojoin.wire.records import NEVER, Place, Rows, SourcePosition
 
 #: records of the first look back, and the factor by which each further look grows
 LOOK_RECORDS, LOOK_GROWTH = 1_024, 2

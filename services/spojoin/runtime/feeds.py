@@ -33,10 +33,14 @@ _log = structlog.get_logger(__name__)
 
 
 class InputPartitions:
-    """Finds the partitions of the input topics, and looks up their ends."""
+    """Finds the partitions of the input topics, and looks up their ends.
+
+    ahead: what was read of them, if they are read here
+    """
+
+    ahead: ReadAhead | None = None
 
     def __init__(self, log: Log[bytes], machine: InputMachine, topics: Sequence[str], clock: Clock) -> None:
-        self.ahead = ReadAhead(log.reader(), clock)
         self._log = log
         self._machine = machine
         self._topics = topics
@@ -78,7 +82,9 @@ class InputPartitions:
         return self._log.end(source)
 
     def close(self) -> None:
-        self.ahead.reader.close()
+        """Close the reader, if there is one."""
+        if self.ahead is not None:
+            self.ahead.reader.close()
 
 
 class InputEnds(InputPartitions):
@@ -123,6 +129,7 @@ class InputFeed(InputPartitions):
         traffic: TopicTraffic,
     ) -> None:
         super().__init__(log, machine, topics, clock)
+        self.ahead: ReadAhead = ReadAhead(log.reader(), clock)
         self._traffic = traffic
         self._parse = parse
         self._own: list[tuple[int, int]] = []

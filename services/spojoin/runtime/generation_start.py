@@ -17,14 +17,14 @@ import pyarrow as pa
 from spojoin.arrays import I64
 from spojoin.errors import ConfigurationError
 from spojoin.model import Order, Query
-from spojoin.protocol.answered import NEVER, Answered, before
+from spojoin.protocol.answered import Answered, before
 from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning, Generations
 from spojoin.query.fingerprint import differences, fingerprint, is_same_order
 from spojoin.runtime.backfill import InputHistory, Past, pasts_of, rows_between
 from spojoin.runtime.generations import announced_inputs, announced_query, beginning_after, inputs_since
 from spojoin.runtime.topics import Topics
-from spojoin.wire.records import Rows
+from spojoin.wire.records import NEVER, Rows
 
 #: How many records on each side of a place must agree with it in the order column.
 LOOK_RECORDS = 1_024

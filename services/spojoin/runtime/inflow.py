@@ -127,7 +127,7 @@ class Inflow:
         """Wait for the source of the next record: the users' inputs once they are open, until then the log."""
         if self.feed is not None:
             self.feed.refresh()
-            if self.feed.ahead.waiting:
+            if self.feed.ahead is not None and self.feed.ahead.waiting:
                 self.feed.ahead.fill(wait_s)
                 wait_s = 0.0
         self.results.accept_records(self._log_ahead.fill(wait_s))
@@ -215,6 +215,7 @@ class Inflow:
         return [feed for feed in (self.feed, self.table) if feed is not None]
 
     def _queues(self) -> Iterator[tuple[LogPartition, WaitingRecords, LogReader[bytes]]]:
-        for ahead in (self._log_ahead, *(feed.ahead for feed in self._feeds())):
+        aheads = [self._log_ahead, *(feed.ahead for feed in self._feeds() if feed.ahead is not None)]
+        for ahead in aheads:
             for source, queue in ahead.waiting.items():
                 yield source, queue, ahead.reader

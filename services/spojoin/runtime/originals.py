@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from spojoin.ports.interfaces import Log, LogPartition, LogReader
+from spojoin.ports.interfaces import Log, LogPartition, LogReader, read_between
 from spojoin.runtime.feeds import Parse
 from spojoin.wire.records import Came, nothing_came
-
-_RECORDS_MAX, _POLL_S = 4_096, 0.1
 
 
 class OriginalMessages:
@@ -30,10 +28,8 @@ class OriginalMessages:
         It returns nothing for messages that the input no longer holds.
         """
         assert self._reader is not None, "the inputs are opened before blocks are read"
-        source, found = LogPartition(self._topics[stream], partition), []
-        self._reader.open(source, first)
-        while self._reader.position(source) < end:
-            found += [record for record in self._reader.poll(_RECORDS_MAX, _POLL_S) if record.offset < end]
+        source = LogPartition(self._topics[stream], partition)
+        found = list(read_between(self._reader, source, first, end))
         self._reader.drop(source)
         if not found:
             return nothing_came

@@ -16,12 +16,11 @@ from spojoin.embedded.engine import Engine
 from spojoin.embedded.run import frame_sizes
 from spojoin.errors import BadData
 from spojoin.model import Query
-from spojoin.protocol.answered import NEVER
 from spojoin.protocol.generations import Beginning
 from spojoin.spark.answer_order import ClosedHere
 from spojoin.spark.blocks import HistoryBlocks
 from spojoin.spark.shares import HistoryShare
-from spojoin.wire.records import SourcePosition
+from spojoin.wire.records import NEVER, SourcePosition
 
 _known_modules = 0
 

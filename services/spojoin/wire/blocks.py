@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spojoin.wire.records import NO_TIME, Block, Came, DeadLetter, Rows, SourceState
+from spojoin.wire.records import NEVER, Block, Came, DeadLetter, Place, Rows
 
 #: A block holds at most this many rows, and its payload about this many bytes: far fewer than a message may have.
 BLOCK_ROWS_MAX = 1 << 16
 BLOCK_BYTES_MAX = 16 << 20
 
-#: A place in an input: the offset of a message, and a row in it.
-Place = tuple[int, int]
 #: (stream, partition, first offset, offset after the last) -> the function that returns a row of these as it came
 Originals = Callable[[int, int, int, int], Callable[[int, int], Came]]
 
@@ -62,8 +60,8 @@ def _block(stream: int, partition: int, first: Place, behind: Place, rows: Rows,
         times_us=None if rows.times_us is None else rows.times_us[part],
         keys=rows.keys[part],
         produced_ms=rows.produced_ms[part],
-        heartbeat_us=NO_TIME if rows.heartbeat_us is None or not is_last else rows.heartbeat_us,
-        latest_ms=NO_TIME if rows.latest_ms is None or not is_last else rows.latest_ms,
+        heartbeat_us=NEVER if rows.heartbeat_us is None or not is_last else rows.heartbeat_us,
+        latest_ms=NEVER if rows.latest_ms is None or not is_last else rows.latest_ms,
         payload=None if rows.payload is None else rows.payload[part],
         members=None if rows.members is None else rows.members[part],
         joins=None if rows.joins is None else rows.joins[part],
@@ -79,12 +77,6 @@ def _refused(letters: list[DeadLetter]) -> pa.RecordBatch | None:
     return pa.RecordBatch.from_pydict(columns, _REFUSED)
 
 
-def start_of(sources: SourceState, key: tuple[int, int]) -> Place:
-    """The place from which an input, (stream, partition), is read on: its beginning if there is no position."""
-    at = sources.get(key)
-    return (0, 0) if at is None else (at.offset, at.row)
-
-
 def rows_of(block: Block, originals: Originals) -> Rows:
     """The rows of a block."""
     return Rows(
@@ -96,11 +88,11 @@ def rows_of(block: Block, originals: Originals) -> Rows:
         keys=block.keys,
         produced_ms=block.produced_ms,
         dead=list(_letters(block)),
-        heartbeat_us=None if block.heartbeat_us == NO_TIME else block.heartbeat_us,
+        heartbeat_us=None if block.heartbeat_us == NEVER else block.heartbeat_us,
         payload=block.payload,
         members=block.members,
         joins=block.joins,
-        latest_ms=None if block.latest_ms == NO_TIME else block.latest_ms,
+        latest_ms=None if block.latest_ms == NEVER else block.latest_ms,
         as_it_came=_Later(block, originals),
         next_row=block.next_row,
     )

@@ -29,18 +29,34 @@ from spojoin.wire.fields import (
 )
 from spojoin.wire.sums import Sums
 
+#: A place in an input partition: the offset of a message, and a row within it.
+Place = tuple[int, int]
+#: Stands for a time where there is none: an event time earlier than any other.
+NEVER = -(2**63)
+
 
 @dataclass(frozen=True, slots=True)
 class SourcePosition:
-    """The next row to read from an input partition, and its largest event time before that row (-2**63: none yet)."""
+    """The next row to read from an input partition, and its largest event time before that row, or NEVER."""
 
     offset: int
     row: int
     high_time_us: int
 
+    @property
+    def place(self) -> Place:
+        """The place of that row."""
+        return self.offset, self.row
+
 
 #: (stream, partition) -> where reading resumes
 SourceState = dict[tuple[int, int], SourcePosition]
+
+
+def resume_position(sources: SourceState, source: tuple[int, int]) -> SourcePosition:
+    """Where reading of an input resumes; its beginning if no frame contains rows of it."""
+    return sources.get(source, SourcePosition(0, 0, NEVER))
+
 
 #: The group of a batch if the window moves within a batch.
 NO_GROUP = -1
@@ -593,13 +609,9 @@ class Rows:
         return len(self.offsets)
 
     @property
-    def end(self) -> tuple[int, int]:
+    def end(self) -> Place:
         """The place after the last row or message that was read: an offset, and a row in that message."""
         return self.next_offset, self.next_row
-
-
-#: Stands for a heartbeat or a timestamp that a block lacks.
-NO_TIME = -(2**63)
 
 
 @dataclass(slots=True)
@@ -608,7 +620,7 @@ class Block:
 
     first_offset, first_row: the place at which the block begins; next_offset, next_row: where the next one begins
     refused: the dead letters between its rows, as `wire.blocks` writes them; None if there are none
-    heartbeat_us, latest_ms: NO_TIME if there is none
+    heartbeat_us, latest_ms: NEVER if there is none
     other fields: as in `Rows`
     """
 
@@ -624,8 +636,8 @@ class Block:
     times_us: I64 | None
     keys: pa.Array
     produced_ms: I64
-    heartbeat_us: int = NO_TIME
-    latest_ms: int = NO_TIME
+    heartbeat_us: int = NEVER
+    latest_ms: int = NEVER
     payload: Seldom[pa.RecordBatch] = None
     members: Seldom[U8] = None
     joins: Seldom[U8] = None
@@ -640,12 +652,12 @@ class Block:
         return self.stream, self.partition
 
     @property
-    def first(self) -> tuple[int, int]:
+    def first(self) -> Place:
         """The place at which it begins."""
         return self.first_offset, self.first_row
 
     @property
-    def end(self) -> tuple[int, int]:
+    def end(self) -> Place:
         """The place at which the next block begins."""
         return self.next_offset, self.next_row
 

@@ -13,8 +13,18 @@ from typing import NamedTuple
 from spojoin.protocol.machine import Action, Emit, InputMachine, TableRows
 from spojoin.protocol.services import Rotation
 from spojoin.protocol.topology import Topic
-from spojoin.wire.blocks import Place, blocks_of, start_of
-from spojoin.wire.records import NO_TIME, InputEnd, Positions, Record, Rows, SourcePosition, SourceState
+from spojoin.wire.blocks import blocks_of
+from spojoin.wire.records import (
+    NEVER,
+    InputEnd,
+    Place,
+    Positions,
+    Record,
+    Rows,
+    SourcePosition,
+    SourceState,
+    resume_position,
+)
 
 #: How many rows of an input may be in blocks that the router hasn't taken.
 AHEAD_ROWS_MAX = 1 << 18
@@ -38,7 +48,7 @@ class IntakeMachine(InputMachine):
         if isinstance(record, Positions):
             self._taken = record.source
             for key, ahead in self._inputs.items():
-                ahead.forget_taken(start_of(self._taken, key))
+                ahead.forget_taken(resume_position(self._taken, key).place)
             self._begin_if_ready()
         yield from ()
 
@@ -62,7 +72,7 @@ class IntakeMachine(InputMachine):
 
     def sources(self) -> SourceState:
         """Where to go on reading each input: where its blocks end, or where they begin; valid once active."""
-        return self._starts | {key: SourcePosition(*ahead.end, NO_TIME) for key, ahead in self._inputs.items()}
+        return self._starts | {key: SourcePosition(*ahead.end, NEVER) for key, ahead in self._inputs.items()}
 
     def reads_input(self, stream: int, partition: int) -> bool:
         """Whether this intake reads the input, and not another one."""
@@ -78,7 +88,8 @@ class IntakeMachine(InputMachine):
     def _ahead(self, stream: int, partition: int) -> InputAhead:
         key = stream, partition
         if key not in self._inputs:
-            self._inputs[key] = InputAhead(start_of(self._starts, key), start_of(self._taken or {}, key))
+            taken = resume_position(self._taken or {}, key).place
+            self._inputs[key] = InputAhead(resume_position(self._starts, key).place, taken)
         return self._inputs[key]
 
     def on_rows(self, stream: int, partition: int, rows: Rows) -> Iterator[Action]:

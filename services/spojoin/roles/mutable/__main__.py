@@ -19,7 +19,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     if settings.has_answerers:
         worker = numbered(settings, "worker", settings.workers_max)
         return Wiring(
-            f"pojoin-{worker}",
+            Role.MUTABLE,
             lambda result_position: AnsweringJoiner(query, worker, result_position),
             reads=READS,
         )

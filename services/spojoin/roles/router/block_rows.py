@@ -15,8 +15,20 @@ from spojoin.errors import Retryable
 from spojoin.protocol.machine import Action, Emit, InputMachine, InputThrough, ResultPosition, TableRows, Trim
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.physical_input import rows_behind
-from spojoin.wire.blocks import Originals, Place, rows_of, start_of
-from spojoin.wire.records import NO_TIME, Block, Frame, InputEnd, Positions, Record, Rows, SourcePosition, SourceState
+from spojoin.wire.blocks import Originals, rows_of
+from spojoin.wire.records import (
+    NEVER,
+    Block,
+    Frame,
+    InputEnd,
+    Place,
+    Positions,
+    Record,
+    Rows,
+    SourcePosition,
+    SourceState,
+    resume_position,
+)
 
 #: How often the router writes how far it has come.
 POSITIONS_MS = 50
@@ -66,14 +78,16 @@ class Settlement:
     def oldest_ms(self, sources: SourceState) -> int | None:
         """When the oldest row was produced that lies behind its input's position."""
         behind = (block for blocks in self._blocks.values() for block in blocks)
-        times = (b.produced_ms for b in behind if b.produced_ms is not None and b.end > start_of(sources, b.key))
+        times = (
+            b.produced_ms for b in behind if b.produced_ms is not None and b.end > resume_position(sources, b.key).place
+        )
         return min(times, default=None)
 
     def trims(self) -> Iterator[Trim]:
         """What is no longer needed of each partition of the blocks."""
         for partition, blocks in self._blocks.items():
             last = None
-            while blocks and blocks[0].end <= start_of(self.settled, blocks[0].key):
+            while blocks and blocks[0].end <= resume_position(self.settled, blocks[0].key).place:
                 last = blocks.popleft()
             if last is not None:
                 yield Trim(Topic.BLOCKS, partition, last.offset + 1)
@@ -151,7 +165,7 @@ class BlockRows(InputThrough):
         """The place up to which rows were taken; until the router is active, from where it would take them."""
         if self.active and key in self._taken:
             return self._taken[key]
-        return start_of(self.sources(), key)
+        return resume_position(self.sources(), key).place
 
     def taken_to(self, stream: int, partition: int) -> int | None:
         """The offset up to which an input was read, and all its rows taken."""
@@ -198,7 +212,7 @@ class BlockRows(InputThrough):
         yield from self._give_rows()
         if self.active and now_ms >= self._write_at_ms:
             self._write_at_ms = now_ms + POSITIONS_MS
-            taken = {key: SourcePosition(*place, NO_TIME) for key, place in self._taken.items()}
+            taken = {key: SourcePosition(*place, NEVER) for key, place in self._taken.items()}
             positions = Positions(self._settlement.settled | taken)
             if positions != self._written:
                 self._written = positions

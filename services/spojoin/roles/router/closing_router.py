@@ -16,7 +16,7 @@ from dataclasses import replace
 import orjson
 
 from spojoin.model import Query
-from spojoin.protocol.answered import PassedOrder, Place, RowPlace, before
+from spojoin.protocol.answered import PassedOrder, RowPlace, before
 from spojoin.protocol.generations import Beginning, answered_places
 from spojoin.protocol.machine import Action, Emit, ResultPosition
 from spojoin.protocol.topology import Topic
@@ -24,7 +24,7 @@ from spojoin.roles.router.config import RouterConfig
 from spojoin.roles.router.event_time_order import EventTimeOrder
 from spojoin.roles.router.machine import ReportRefusal, RouterMachine, rows_from
 from spojoin.roles.router.physical_input import PhysicalInput, rows_before, rows_where
-from spojoin.wire.records import Barrier, Rows, SourceState, Takeover
+from spojoin.wire.records import Barrier, Place, Rows, SourceState, Takeover
 
 
 class ClosingRouter(RouterMachine):

@@ -10,10 +10,8 @@ import orjson
 
 from spojoin.arrays import I64, Flags
 from spojoin.protocol.answered import (
-    NEVER,
     Answered,
     Key,
-    Place,
     Promises,
     before,
     promises_of,
@@ -30,7 +28,7 @@ from spojoin.roles.router.physical_input import (
 )
 from spojoin.roles.router.queue import OrderedQueue, StreamColumns, concat_columns
 from spojoin.suggest import moment, span
-from spojoin.wire.records import DeadLetter, Rows
+from spojoin.wire.records import NEVER, DeadLetter, Place, Rows
 
 FIRST_KEY: Key = (NEVER, 0, 0, 0, 0)
 NOTHING_ANSWERED = Answered()

@@ -13,7 +13,7 @@ import numpy as np
 
 from spojoin.arrays import I64
 from spojoin.model import Order, Query
-from spojoin.protocol.answered import NEVER, Answered, Place
+from spojoin.protocol.answered import Answered
 from spojoin.protocol.generations import Beginning
 from spojoin.roles.router.event_time_order import EventTimeOrder, MergeLimits
 from spojoin.roles.router.physical_input import (
@@ -21,13 +21,12 @@ from spojoin.roles.router.physical_input import (
     PhysicalInput,
     merge_inputs,
     queued_rows,
-    resume_position,
     rows_before,
     rows_behind,
     take_ready,
 )
 from spojoin.roles.router.queue import OrderedQueue, StreamColumns
-from spojoin.wire.records import Frame, Rows, SourceState
+from spojoin.wire.records import NEVER, Frame, Place, Rows, SourceState, resume_position
 
 
 class Ordering(Protocol):
@@ -240,7 +239,7 @@ class RouterInputs:
         for stream, partition in self.declared:
             if (stream, partition) in known:
                 continue
-            ledger = InputLedger(resume_position(sources, stream, partition))
+            ledger = InputLedger(resume_position(sources, (stream, partition)))
             is_of_only = len(self._query.inputs) == 1
             source = PhysicalInput(stream, partition, ledger, len(self.opened), self._mask(stream), is_of_only)
             self.opened.append(source)

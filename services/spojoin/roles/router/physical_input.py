@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from spojoin.arrays import I64, Flags
-from spojoin.protocol.answered import NEVER, Place, before
+from spojoin.protocol.answered import before
 from spojoin.roles.router.queue import Origins, StreamColumns, concat_columns, concat_origins
-from spojoin.wire.records import DeadLetter, Rows, SourcePosition
+from spojoin.wire.records import NEVER, DeadLetter, Place, Rows, SourcePosition
 
 _NOTHING = np.empty(0, np.int64)
 
@@ -24,7 +24,7 @@ class InputLedger:
 
     def __init__(self, start: SourcePosition) -> None:
         self.high_time_us = start.high_time_us
-        self.start: Place = (start.offset, start.row)
+        self.start: Place = start.place
         self._low = self.start
         self._low_high_us = start.high_time_us
         self._offsets = self._rows = self._times = _NOTHING
@@ -228,11 +228,6 @@ def rows_behind(rows: Rows, place: Place) -> Rows:
     """The rows and dead letters from a place on."""
     dead = [letter for letter in rows.dead if (letter.offset, letter.row) >= place]
     return replace(rows_where(rows, ~before(rows.offsets, rows.rows, place)), dead=dead)
-
-
-def resume_position(positions: dict[tuple[int, int], SourcePosition], stream: int, partition: int) -> SourcePosition:
-    """Where reading of an input resumes; its beginning if no frame contains rows of it."""
-    return positions.get((stream, partition), SourcePosition(0, 0, NEVER))
 
 
 def merge_inputs(taken: list[ReadyRows], times: list[I64], streams: int) -> tuple[Origins, list[StreamColumns | None]]:

@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spojoin.protocol.answered import NEVER
 from spojoin.protocol.machine import TableRows
-from spojoin.roles.router.physical_input import resume_position
 from spojoin.roles.router.queue import Cut, OrderedQueue, Origins, StreamColumns
 from spojoin.roles.router.stream_book import StreamBook
-from spojoin.wire.records import DeadLetter, Rows, SourcePosition, SourceState
+from spojoin.wire.records import NEVER, DeadLetter, Rows, SourcePosition, SourceState, resume_position
 
 RIGHT = 1
 #: In place of a physical input: a table's rows come with their version, not from an offset of an input.
@@ -104,7 +102,7 @@ class TableSide:
         self.is_offered = True
         self._next = _Offered.from_rows(version)
         start = {**sources, **self.read}
-        noted = {partition: resume_position(start, RIGHT, partition).offset for partition in version.read}  # P17.7
+        noted = {partition: resume_position(start, (RIGHT, partition)).offset for partition in version.read}  # P17.7
         self._letters += [each for each in version.rows.dead if each.offset >= noted[each.partition]]
         self.read |= {(RIGHT, number): SourcePosition(offset, 0, NEVER) for number, offset in version.read.items()}
         self.begin_offered_version()
