@@ -88,6 +88,9 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
         "result of a partition that is ahead left out",
         "part for another sink left out",
         "number of partitions changes",
+        "row kept by its key",
+        "row of another key left out",
+        "row without a key",
     ),
     "P21 columns by key": (
         "batch divided among columns",

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
 from loadgen.simulate import probabilities as odds
 from spojoin.protocol.machine import ResultPosition
+from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 from spojoin.protocol.topology import Topic
 from spojoin.wire.records import Barrier, DeadLetter, Frame, Record, Result
 from spojoin.wire.result_merge import ResultMerge
-from spojoin.wire.results import ResultProgress, ResultSequence
+from spojoin.wire.results import ResultProgress, ResultSequence, progress, result_messages_rows
 
 #: The most sinks of a world.
 SINKS_MAX = max(odds.SINKS)
-#: A result's generation, its frame, the positions where it begins and ends, and whether the frame ends with it.
+#: A result's generation, its frame, the positions where it begins and ends, and whether the frame ends with it. Of rows
+#: by key the answer and the number in place of positions, or -1 and the partition of a result without rows.
 Place = tuple[int, int, int, int, bool]
+
+
+class _Row(NamedTuple):
+    place: tuple[int, int]
+    values: dict[str, Any]
 
 
 class FramesFollower:
@@ -56,16 +65,21 @@ class FramesFollower:
 
 
 class ResultsFollower:
-    """Keeps the results that continue where the earlier ones of their partition ended; frame f is in f modulo `sinks`.
+    """Keeps the results that continue where the earlier ones of their partition ended.
 
+    key: the column whose values divide the rows, if they do
     owed: by partition, what it lacks
+    strays: keys whose rows are in two partitions
     gaps: where results should have continued, and where the next ones began instead
     """
 
-    def __init__(self, sinks: int = 1) -> None:
-        self.sinks = sinks
-        self.owed = [ResultPosition(number, 0) for number in range(sinks)]
-        self._rows: dict[int, list[dict[str, Any]]] = {}
+    def __init__(self, partitions: Sequence[ResultPartition] = (WHOLE,), key: str | None = None) -> None:
+        self._partitions = partitions
+        self._key = key
+        self._homes: dict[object, int] = {}
+        self.strays: list[object] = []
+        self.owed = [partition.first for partition in partitions]
+        self._rows: dict[int, list[_Row]] = {}
         self.repeated = 0
         self.gaps: list[tuple[ResultPosition, ResultPosition]] = []
 
@@ -76,8 +90,8 @@ class ResultsFollower:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """All rows, merged by frame."""
-        return [row for _, rows in sorted(self._rows.items()) for row in rows]
+        """All rows, merged by frame; if their keys divide them, by answer and number."""
+        return [row.values for _, rows in sorted(self._rows.items()) for row in sorted(rows, key=lambda row: row.place)]
 
     def hear(self, record: Record, partition: int = 0) -> None:
         """Take the next record of a partition of the results."""
@@ -88,9 +102,18 @@ class ResultsFollower:
             self.repeated += 1
             self.gaps += [(owed, begins)] if begins > owed else []
             return
-        self._rows.setdefault(record.frame_id, []).extend(record.rows.to_pylist())
-        following = ResultPosition(record.frame_id + self.sinks, 0)
+        self._keep(record, partition)
+        following = ResultPosition(record.frame_id + self._partitions[partition].step, 0)
         self.owed[partition] = following if record.is_last else ResultPosition(record.frame_id, record.end)
+
+    def _keep(self, record: Result, partition: int) -> None:
+        rows = record.rows.to_pylist()
+        places: Iterable[tuple[int, int]] = repeat((0, 0))
+        if record.numbers is not None and record.probes is not None and self._key is not None:
+            places = zip(record.probes.tolist(), record.numbers.tolist(), strict=True)
+            keys = [row[self._key] for row in rows if row[self._key] is not None]
+            self.strays += [key for key in keys if self._homes.setdefault(key, partition) != partition]
+        self._rows.setdefault(record.frame_id, []).extend(map(_Row, places, rows))
 
 
 class OrderedReader:
@@ -105,12 +128,22 @@ class OrderedReader:
         """Take the next record of a partition."""
         if not isinstance(record, Result):
             raise AssertionError(f"results hold a {type(record).__name__}")
-        found = ResultProgress(record.frame_id, record.end, record.is_last, None, record.generation, sinks=record.sinks)
-        if self._sequences[partition].accepts(record.begin, found):
-            self._merge.take(
-                partition, found, (record.generation, record.frame_id, record.begin, record.end, record.is_last)
-            )
+        for found in _progress(record):
+            place = (record.begin, record.end) if record.numbers is None else found.place
+            if found.seq is None and record.numbers is not None:
+                place = (-1, partition)
+            if self._sequences[partition].accepts(record.begin, found):
+                self._merge.take(partition, found, (record.generation, record.frame_id, *place, found.is_last))
         self.places += self._merge.in_order()
+
+
+def _progress(result: Result) -> Iterator[ResultProgress]:
+    """The progress of the messages of a result: one, or if keys divide the rows, one for each row."""
+    if result.numbers is None:
+        yield ResultProgress(result.frame_id, result.end, result.is_last, None, result.generation, sinks=result.sinks)
+        return
+    values = [b""] * result.rows.num_rows
+    yield from (progress(message.headers) for message in result_messages_rows(result, values, b""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,7 +284,9 @@ class GenerationsWorld(World):
         fresh = Beginning(takeover.generation, takeover.generation)
         begun = beginning_after(fresh, takeover, before.scenario.query, scenario.query, streams)
         self._eras[takeover.generation] = Era(takeover.generation, scenario, SimulatedLog(self._landed), begun)
-        self._eras[takeover.generation].results = ResultsFollower(scenario.sinks)
+        self._eras[takeover.generation].results = ResultsFollower(
+            scenario.result_partitions, scenario.query.results.key
+        )
         self._eras[takeover.generation].backfill = self._replacement.backfills[takeover.generation - 2]
         self._enter(takeover.generation)
         super()._create_topics()

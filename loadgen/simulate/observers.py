@@ -44,6 +44,7 @@ from spojoin.roles.router.spread_keys import SpreadKeys
 from spojoin.roles.router.value_numbers import ValueNumbers
 from spojoin.roles.sink.assembly import FrameSpan, PartChunks, WaitingParts
 from spojoin.roles.sink.machine import SinkMachine
+from spojoin.roles.sink.pairs import Answers
 from spojoin.wire.records import (
     Barrier,
     Batch,
@@ -469,6 +470,14 @@ def _answered(events: Events, sink: SinkMachine, span: FrameSpan) -> None:
     events["P20 result partitions", "frame answered by one of several sinks"] += is_shared
     is_ahead = span.frame.frame_id - sink._result_position.frame_id >= sink._share.count
     events["P20 result partitions", "sink ahead of the result position"] += is_shared and is_ahead
+
+
+@_after(SinkMachine, "_own")
+def _own_rows(events: Events, kept: Answers, sink: SinkMachine, _: int, answers: Answers) -> None:
+    if kept.numbers is not None:
+        events["P20 result partitions", "row kept by its key"] += kept.rows.num_rows
+        events["P20 result partitions", "row of another key left out"] += answers.rows.num_rows - kept.rows.num_rows
+        events["P20 result partitions", "row without a key"] += kept.rows.column(sink._key).null_count
 
 
 @_after(ResultPartition, "has")

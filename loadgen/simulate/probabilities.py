@@ -235,6 +235,8 @@ REPACKED_AT_STEPS = (100, 500, 1_000, 2_000, 4_000)
 # --- sinks: drawn once a seed, by a separate generator ----------------------------------------------------------------
 
 SINKS = (1, 2, 2, 3)
+#: How often the keys of a select list's rows divide the results.
+RESULTS_BY_KEY = 0.5
 
 # --- standbys: drawn once a seed, by a separate generator -----------------------------------------------------------
 

@@ -18,7 +18,7 @@ from loadgen.simulate.mutants import LISTING_MUTANTS, MUTANTS, Mutant
 from loadgen.simulate.pack_mutants import HARMLESS, PACK_MUTANTS
 from loadgen.simulate.process import WIRING, MachineMakers
 from loadgen.simulate.scenario import Scenario, draw, draw_with_query, with_packings
-from loadgen.simulate.sink_mutants import SINK_MUTANTS
+from loadgen.simulate.sink_mutants import KEYED_RESULTS_MUTANTS, SINK_MUTANTS
 from loadgen.simulate.statement_mutants import STATEMENT_MUTANTS
 from loadgen.simulate.verdict import Wrong, judge
 from loadgen.simulate.world import World
@@ -26,7 +26,13 @@ from loadgen.simulate.world import World
 #: The number of last faults to show.
 FAULTS_SHOWN = 40
 #: The bugs that may be planted in a seed without options.
-_PLANTED_IN_STATEMENTS = {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS, **KEY_MUTANTS}
+_PLANTED_IN_STATEMENTS = {
+    **STATEMENT_MUTANTS,
+    **ASKING_MUTANTS,
+    **FULL_MUTANTS,
+    **KEY_MUTANTS,
+    **KEYED_RESULTS_MUTANTS,
+}
 _PLANTED = {**MUTANTS, **PACK_MUTANTS, **LISTING_MUTANTS, **SINK_MUTANTS, **BLOCK_MUTANTS, **HARMLESS}
 
 

@@ -32,7 +32,7 @@ from loadgen.simulate.pack_mutants import PACK_MUTANTS
 from loadgen.simulate.run import Failure, draw_statement, planted_in_run, run_scenario, run_seed, run_statement, warm_up
 from loadgen.simulate.scenario import draw
 from loadgen.simulate.scenario_files import options_of, read_scenario, write_scenario
-from loadgen.simulate.sink_mutants import CHANGED_SINKS_MUTANTS, SINK_MUTANTS
+from loadgen.simulate.sink_mutants import CHANGED_SINKS_MUTANTS, KEYED_RESULTS_MUTANTS, SINK_MUTANTS
 from loadgen.simulate.statement_mutants import STATEMENT_MUTANTS
 from loadgen.simulate.tables import TABLE_MUTANTS, run_table, run_table_scenario
 from spojoin.columns.extract import forget_extractors
@@ -71,7 +71,7 @@ STATEMENTS = RunKind(
     draw_statement,
     run_scenario,
     run_statement,
-    {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS, **KEY_MUTANTS},
+    {**STATEMENT_MUTANTS, **ASKING_MUTANTS, **FULL_MUTANTS, **KEY_MUTANTS, **KEYED_RESULTS_MUTANTS},
 )
 REPLACED_STATEMENTS = RunKind(
     "--generations --statements",

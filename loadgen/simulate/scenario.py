@@ -21,7 +21,9 @@ from spojoin.arrays import I64
 from spojoin.model import Computed, Domain, KeyColumn, Order, Query
 from spojoin.protocol.key_columns import key_slots
 from spojoin.protocol.packing import ANSWERER_NAME, parse_packing
+from spojoin.protocol.result_partitions import ResultPartition, partitions_of
 from spojoin.protocol.topology import Role
+from spojoin.query.load import parse_query
 from spojoin.roles.router.config import RouterConfig
 from spojoin.wire.blocks import Originals
 from spojoin.wire.records import DeadLetter, Rows
@@ -103,6 +105,11 @@ class Scenario:
     loss: Loss | None = None
 
     @property
+    def result_partitions(self) -> list[ResultPartition]:
+        """The partitions of the results, one for each sink."""
+        return partitions_of(self.sinks, by_key=self.query.results.key is not None)
+
+    @property
     def has_text_keys(self) -> bool:
         """Whether any stream's keys are text."""
         return any(isinstance(row.key, str) for row in self.rows())
@@ -142,6 +149,7 @@ def _with_surroundings(scenario: Scenario) -> Scenario:
     rng = Random(f"mutable {scenario.seed}")
     return replace(
         scenario,
+        query=_with_key(scenario.seed, scenario.query),
         packing=packing,
         repacks=repacks,
         instances=instances,
@@ -153,6 +161,14 @@ def _with_surroundings(scenario: Scenario) -> Scenario:
         intakes=Random(f"intakes {scenario.seed}").choice(odds.INTAKES),
         sinks=draw_sinks(scenario.seed, (packing, *(later for _, later in repacks))),
     )
+
+
+def _with_key(seed: int, query: Query) -> Query:
+    """The query, some with a key of its results: a column of the select list, if it has one."""
+    rng = Random(f"results by key {seed}")
+    if not query.results.select or rng.random() >= odds.RESULTS_BY_KEY:
+        return query
+    return parse_query(f"{query.text.rstrip()}\nkey: {rng.choice(query.results.select).name}\n")
 
 
 def with_loss(scenario: Scenario) -> Scenario:

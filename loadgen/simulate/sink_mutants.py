@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+
 from loadgen.simulate import world
 from loadgen.simulate.mutants import Mutant, Patches, planted
 from loadgen.simulate.world import World
+from spojoin.arrays import I64
 from spojoin.protocol.machine import Action, Emit, ResultPosition, Trim
 from spojoin.protocol.result_partitions import WHOLE, ResultPartition
 from spojoin.protocol.topology import Topic
+from spojoin.roles.sink import key_share
 from spojoin.roles.sink.machine import SinkMachine
+from spojoin.roles.sink.pairs import Answers
 from spojoin.wire.records import Record
 from spojoin.wire.result_merge import ResultMerge
 from spojoin.wire.results import ResultProgress
 
 SINK_MUTANTS: dict[str, Mutant] = {}
 _mutant = partial(planted, SINK_MUTANTS)
+#: Planted bugs where keys divide the rows of statements.
+KEYED_RESULTS_MUTANTS: dict[str, Mutant] = {}
+_keyed_mutant = partial(planted, KEYED_RESULTS_MUTANTS)
 #: Planted bugs where a generation changes the number of partitions.
 CHANGED_SINKS_MUTANTS: dict[str, Mutant] = {}
 _changed_mutant = partial(planted, CHANGED_SINKS_MUTANTS)
@@ -94,6 +102,56 @@ def _reader_takes_what_is_there() -> Patches:
         self._generation, self._frame, self._sinks = progress.generation, progress.frame_id, progress.sinks
 
     return [patch.object(ResultMerge, "take", hasty)]
+
+
+@_keyed_mutant("frame-of-all-keys", "every third frame has all rows in each partition")
+def _frame_of_all_keys() -> Patches:
+    own = SinkMachine._own
+
+    def all_rows(self: SinkMachine, frame_id: int, answers: Answers) -> Answers:
+        if self._key is None or frame_id % 3 < 2 or answers.probes is None:
+            return own(self, frame_id, answers)
+        return replace(answers, numbers=key_share._numbers(answers.probes))
+
+    return [patch.object(SinkMachine, "_own", all_rows)]
+
+
+@_keyed_mutant("row-without-a-key-lost", "a row without a key is in no partition")
+def _row_without_a_key_lost() -> Patches:
+    chosen = key_share.partitions_of_keys
+
+    def of_keys(keys: Sequence[bytes | None], count: int, frame_id: int) -> I64:
+        return np.where([key is None for key in keys], -1, chosen(keys, count, frame_id))
+
+    return [patch.object(key_share, "partitions_of_keys", of_keys)]
+
+
+@_keyed_mutant("key-moves", "a key's rows are in another partition from the fifth frame on")
+def _key_moves() -> Patches:
+    chosen = key_share.partitions_of_keys
+
+    def of_keys(keys: Sequence[bytes | None], count: int, frame_id: int) -> I64:
+        return (chosen(keys, count, frame_id) + (frame_id >= 5)) % count
+
+    return [patch.object(key_share, "partitions_of_keys", of_keys)]
+
+
+@_keyed_mutant("rows-numbered-by-partition", "each partition numbers its own rows of an answer")
+def _rows_numbered_by_partition() -> Patches:
+    own = SinkMachine._own
+
+    def numbered(self: SinkMachine, frame_id: int, answers: Answers) -> Answers:
+        found = own(self, frame_id, answers)
+        if self._key is None or found.probes is None:
+            return found
+        return replace(found, numbers=key_share._numbers(found.probes))
+
+    return [patch.object(SinkMachine, "_own", numbered)]
+
+
+@_keyed_mutant("reader-takes-some-rows", "a reader takes what is there of a frame whose rows are divided")
+def _reader_takes_some_rows() -> Patches:
+    return [patch.object(ResultMerge, "_is_past", lambda *_: True)]
 
 
 @_changed_mutant("sinks-of-the-first-generation", "a sink shares the frames as the first generation's sinks did")

@@ -78,7 +78,7 @@ class World:
         self.rng = QuickRandom(f"world {scenario.seed}")
         self.log = SimulatedLog(self._landed)
         self.frames = FramesFollower()
-        self.results = ResultsFollower(scenario.sinks)
+        self.results = ResultsFollower(scenario.result_partitions, scenario.query.results.key)
         self.in_order = OrderedReader()
         self.dead: list[DeadLetter] = []
         self.dead_lost: list[DeadLetter] = []
@@ -322,7 +322,7 @@ class World:
         if post.role is Role.LOGICAL_AND:
             partition = mutable_partition(post.number, self.scenario.config.workers_max)
             return wiring.logical_and(query, result_position, Rotation(post.number, logical_ands), partition)
-        return self._sink(result_position, ResultPartition(post.sink, self.scenario.sinks))
+        return self._sink(result_position, self.scenario.result_partitions[post.sink])
 
     def _sink(self, result_position: ResultPosition, share: ResultPartition) -> Machine:
         return self.wiring.sink(self.scenario.query, result_position, share)

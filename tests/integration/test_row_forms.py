@@ -12,7 +12,7 @@ import json
 import random
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -23,7 +23,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 import spojoin
 from spojoin.local.cluster import LocalCluster
+from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.protocol.topology import Topic, topic_name
+from spojoin.runtime.ordered_results import OrderedResults
 from tests.support.nested_loop import pairs_of_rows
 from tests.support.served import PATIENCE_S, SINK_ALONE, Served, served
 
@@ -122,11 +124,11 @@ def answer(kept: list[Sent], left: int, right: int, probe: Sent) -> Found:
 
 
 class Results:
-    """Messages by the readers' rule of the headers probe and row."""
+    """Messages of a partition by the readers' rule of the headers probe and row."""
 
-    def __init__(self, bootstrap: str, query: str) -> None:
+    def __init__(self, bootstrap: str, query: str, partition: int = 0) -> None:
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
-        self._consumer.assign([TopicPartition(topic_name(query, Topic.RESULTS), 0, OFFSET_BEGINNING)])
+        self._consumer.assign([TopicPartition(topic_name(query, Topic.RESULTS), partition, OFFSET_BEGINNING)])
         self._last = (-1, 0)
         self.found: list[Found] = []
 
@@ -139,14 +141,16 @@ class Results:
             place = (int(headers["spojoin-seq"]), int(headers.get("spojoin-row", b"1000000")))
             if place > self._last:
                 self._last = place
-                row = json.loads(message.value(), parse_float=number)
-                assert tuple(row) == COLUMNS
-                trace = headers.get("traceparent")
-                key = message.key()
-                self.found.append(Found(row, key and key.decode(), trace and trace.decode()))
+                self.found.append(row_of(message.value(), message.key(), headers.get("traceparent")))
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def row_of(value: bytes, key: bytes | None, trace: bytes | None) -> Found:
+    row = json.loads(value, parse_float=number)
+    assert tuple(row) == COLUMNS
+    return Found(row, key and key.decode(), trace and trace.decode())
 
 
 def number(text: str) -> Decimal | float:
@@ -174,6 +178,53 @@ def test_rows_as_json_with_keys_and_traces(
             results.close()
         check_sample(cluster.broker.bootstrap, results.found[0], capsys)
     assert results.found == expected
+
+
+def test_rows_with_a_key_stay_in_its_partition_and_come_in_the_order_of_the_log(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    expected, sinks, bootstrap = answers(), 3, cluster.broker.bootstrap
+    text = JSON_QUERY.replace("row-forms", "rows-by-key")
+    settings = {"results_format": "json", "transactions": "false", "frame_tuples": "32", "batch_tuples": "64"}
+    with served(cluster, tmp_path, text, 2, {**settings, "sinks": f"{sinks}"}, packing=SINK_ALONE) as running:
+        partitions = [Results(bootstrap, "rows-by-key", number) for number in range(sinks)]
+
+        def read_on() -> None:
+            for each in partitions:
+                each.read_on()
+
+        def count() -> int:
+            return sum(len(each.found) for each in partitions)
+
+        try:
+            send(cluster, running, records()[: ROWS // 2])
+            until(running, read_on, lambda: count() > len(expected) // 4)
+            running.kill("sink-1")
+            send(cluster, running, records()[ROWS // 2 :])
+            until(running, read_on, lambda: count() >= len(expected))
+            read_on()  # surplus results would come now
+        finally:
+            for each in partitions:
+                each.close()
+        homes = [{row.key for row in each.found} - {None} for each in partitions]
+        assert sorted(key for home in homes for key in home) == ["a", "b"]
+        for key, home in itertools.product("ab", range(sinks)):
+            if key in homes[home]:
+                of_key = [row for row in partitions[home].found if row.key == key]
+                assert of_key == [row for row in expected if row.key == key]
+        assert list(in_order(bootstrap, "rows-by-key")) == expected
+
+
+def in_order(bootstrap: str, query: str) -> Iterator[Found]:
+    """The rows that readers of all partitions get."""
+    log = KafkaLog(KafkaConfig(bootstrap))
+    results = OrderedResults(log, topic_name(query, Topic.RESULTS))
+    while not results.is_at_end:
+        for record in results.poll(1.0):
+            if record.value:
+                yield row_of(record.value, record.key, dict(record.headers).get("traceparent"))
+    results.close()
+    log.close()
 
 
 def check_sample(bootstrap: str, first: Found, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,12 +48,12 @@ class ResultPosition(NamedTuple):
     position: int
 
     @classmethod
-    def behind(cls, frame_id: int, end: int, *, is_last: bool, sinks: int = 1) -> ResultPosition:
+    def behind(cls, frame_id: int, end: int, *, is_last: bool, step: int = 1) -> ResultPosition:
         """The result position after a frame's results up to `end`; is_last: whether they are the frame's last.
 
-        sinks: if there are several, the position is what the frame's partition lacks next (rule P20)
+        step: to the next frame in the frame's partition of the results, if there are several (rule P20)
         """
-        return cls(frame_id + sinks, 0) if is_last else cls(frame_id, end)
+        return cls(frame_id + step, 0) if is_last else cls(frame_id, end)
 
 
 START = ResultPosition(0, 0)

@@ -48,7 +48,7 @@ class Inflow:
         self._log_ahead = ReadAhead(world.log.reader(), world.clock)
         topics = spec.topics
         self.results = ResultsEnds(
-            world.log, self._log_ahead.reader, topics.name(Topic.RESULTS), topics.generation, topics.sinks
+            world.log, self._log_ahead.reader, topics.name(Topic.RESULTS), topics.generation, topics.result_partitions
         )
         self.feed: InputFeed | InputEnds | None = None
         self.table: TableFeed | None = None

@@ -192,7 +192,7 @@ class Outbox:
             self.matches_out += matches_of(result)
             self._metrics.latency.observe(wall_ms - result.produced_ms, result.produced_runs, now_ms)
         last = readable[-1]
-        return ResultPosition.behind(last.frame_id, last.end, is_last=last.is_last, sinks=last.sinks)
+        return ResultPosition.behind(last.frame_id, last.end, is_last=last.is_last, step=last.step)
 
     def close(self) -> None:
         """Give up what is not settled."""
@@ -237,7 +237,8 @@ class Outbox:
             self._metrics.head_frame.set(record.frame_id + 1)
         elif isinstance(record, Result):
             self._results.append(record)
-            self._metrics.answered_tuples.inc(record.end - record.begin)
+            if action.partition == record.frame_id % record.sinks:  # a frame with rows in every partition counts once
+                self._metrics.answered_tuples.inc(record.end - record.begin)
             matches = matches_of(record)
             self._matches += matches
             self._metrics.matches.inc(matches)

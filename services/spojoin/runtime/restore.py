@@ -24,6 +24,7 @@ from spojoin.protocol.generations import (
     order_so_far,
     takeover_behind,
 )
+from spojoin.protocol.result_partitions import partitions_of
 from spojoin.protocol.topology import FIRST_GENERATION, Topic, topic_name
 from spojoin.query.fingerprint import fingerprint
 from spojoin.runtime.generations import (
@@ -254,17 +255,22 @@ def _ended_together(partitions: Sequence[Sequence[_Result]]) -> ResultsSoFar:
         [result for result in results if result.progress.generation == newest.generation]
         for results in partitions[: newest.sinks]
     ]
+    shares = partitions_of(newest.sinks, by_key=newest.by_key)
     owed = [
-        max((result.progress.following for result in results), default=(number, 0))
-        for number, results in enumerate(own)
+        max((result.progress.following for result in results), default=share.first)
+        for share, results in zip(shares, own, strict=True)
     ]
     frame_id = min(owed)[0]
     all_own = [result for results in own for result in results]
-    spans = {(r.progress.frame_id, r.begin, r.progress.position) for r in all_own if r.progress.frame_id >= frame_id}
-    ahead = sum(end - begin for _, begin, end in spans)
-    takeovers = (r.takeover for r in all_own if r.takeover and r.progress.following[0] == frame_id - 1 + newest.sinks)
-    last = ResultProgress(max(frame_id - 1, 0), 0, frame_id > 0, None, newest.generation, sinks=newest.sinks)
-    return ResultsSoFar(last, next(takeovers, None), ahead)
+    ahead: dict[int, int] = {}  # by frame: the positions that some partition has
+    for _, at, _ in all_own:
+        if at.frame_id >= frame_id:
+            ahead[at.frame_id] = max(at.position, ahead.get(at.frame_id, 0))
+    takeovers = (r.takeover for r in all_own if r.takeover and r.progress.following[0] == frame_id - 1 + newest.step)
+    last = newest._replace(
+        frame_id=max(frame_id - 1, 0), position=0, is_last=frame_id > 0, seq=None, row=None, matches=0
+    )
+    return ResultsSoFar(last, next(takeovers, None), sum(ahead.values()))
 
 
 def _ended(results: Sequence[_Result]) -> ResultsSoFar:

@@ -8,7 +8,7 @@ from spojoin.errors import Stop
 from spojoin.ports.interfaces import Clock, Log, LogPartition, LogReader, LogRecord, LogUnavailable
 from spojoin.ports.shared_state import SharedState
 from spojoin.protocol.machine import START, ResultPosition
-from spojoin.protocol.result_partitions import ResultPartition, out_everywhere, partitions_of
+from spojoin.protocol.result_partitions import WHOLE, ResultPartition, out_everywhere
 from spojoin.protocol.retention import RESTORE_ADVICE
 from spojoin.protocol.topology import FIRST_GENERATION
 from spojoin.wire.results import ResultProgress, progress
@@ -32,24 +32,24 @@ class ResultsEnd:
         self,
         log: Log[bytes],
         reader: LogReader[bytes],
-        results: LogPartition,
+        topic: str,
+        share: ResultPartition,
         generation: int = FIRST_GENERATION,
-        sinks: int = 1,
     ) -> None:
         self._furthest: ResultProgress | None = None
         self._generation = generation
-        self._sinks = sinks
+        self._share = share
         self._log = log
         self._reader = reader
-        self._results = results
+        self._results = LogPartition(topic, share.number)
         self._seen_end = -1
         self._depth = TAIL_RECORDS
         self._is_reading = False
 
     @property
-    def partition(self) -> int:
-        """The number of the partition."""
-        return self._results.partition
+    def share(self) -> ResultPartition:
+        """The partition."""
+        return self._share
 
     @property
     def furthest(self) -> ResultProgress | None:
@@ -70,8 +70,7 @@ class ResultsEnd:
     @property
     def owed(self) -> ResultPosition:
         """What the partition lacks of this generation."""
-        share = ResultPartition(self._results.partition, self._sinks)
-        return share.first if self.furthest is None else position_of_results(self.furthest)
+        return self._share.first if self.furthest is None else position_of_results(self.furthest)
 
     @property
     def is_reading(self) -> bool:
@@ -106,10 +105,12 @@ class ResultsEnd:
         return self._reader.at_end(self._results) or self._reader.position(self._results) >= self._seen_end
 
     def _note(self, found: ResultProgress) -> None:
-        if found.generation == self._generation and found.sinks != self._sinks:
+        share = self._share
+        if found.generation == self._generation and (found.sinks, found.by_key) != (share.count, share.by_key):
             raise Stop(
-                f"results of generation {self._generation} in {self._results.topic} have {found.sinks} partitions, and "
-                f"{self._sinks} are announced: {RESTORE_ADVICE}"
+                f"results of generation {self._generation} in {self._results.topic} have "
+                f"{_in_words(found.sinks, by_key=found.by_key)}, but those announced have "
+                f"{_in_words(share.count, by_key=share.by_key)}: {RESTORE_ADVICE}"
             )
         if self._furthest is None or _rank(found) > _rank(self._furthest):
             self._furthest = found
@@ -131,12 +132,16 @@ class ResultsEnds:  # P20.4
         reader: LogReader[bytes],
         topic: str,
         generation: int = FIRST_GENERATION,
-        sinks: int = 1,
+        shares: Sequence[ResultPartition] = (WHOLE,),
     ) -> None:
-        sources = (LogPartition(topic, share.number) for share in partitions_of(sinks))
-        self.ends = [ResultsEnd(log, reader, source, generation, sinks) for source in sources]
+        self.ends = [ResultsEnd(log, reader, topic, share, generation) for share in shares]
         self._reader = reader
         self._topic = topic
+
+    @property
+    def shares(self) -> list[ResultPartition]:
+        """The partitions."""
+        return [end.share for end in self.ends]
 
     @property
     def newest_generation(self) -> int:
@@ -170,8 +175,13 @@ class ResultsEnds:  # P20.4
     def accept_records(self, records: Sequence[LogRecord[bytes]]) -> None:
         """Take records of the results topic."""
         for end in self.ends:
-            own = [record for record in records if record.input.partition == end.partition]
+            own = [record for record in records if record.input.partition == end.share.number]
             end.accept_records(own)
+
+
+def _in_words(count: int, *, by_key: bool) -> str:
+    several = f"{count} partition{'s' * (count > 1)}"
+    return f"{several} by key" if by_key else several
 
 
 def _rank(at: ResultProgress) -> tuple[int, ResultPosition, tuple[int, int]]:
@@ -214,7 +224,7 @@ class ResultPositionFollower:
         candidates = [self._tails.owed]
         if now_ms - self._asked_ms >= self._interval_ms:
             self._asked_ms = now_ms
-            told = [self._shared.result_position(share) for share in partitions_of(len(self._owed))]
+            told = [self._shared.result_position(share) for share in self._tails.shares]
             self._silence_ms = UNTOLD_MS if None in told else SILENCE_MS
             candidates.append([each or START for each in told])
         if now_ms - self._moved_ms >= self._silence_ms:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from spojoin.model import Query
 from spojoin.ports.interfaces import Log, LogPartition
+from spojoin.protocol.result_partitions import ResultPartition, partitions_of
 from spojoin.protocol.topic_config import TopicConfigs, TopicKind, kind_of
 from spojoin.protocol.topology import (
     FIRST_GENERATION,
@@ -28,7 +29,7 @@ class Topics:
     fed: the inputs that producers write; the others are results of queries
     table: the compacted topic of a query's table, the last of the inputs; None if it has none
     logical_ands: how many logical ANDs report the mutable part
-    sinks: how many partitions the results have
+    sinks: how many partitions the results have; by_key: whether their keys divide the rows (P20.7)
     intakes: how many partitions the blocks have, if there are any
     """
 
@@ -43,6 +44,7 @@ class Topics:
     logical_ands: int = 1
     sinks: int = 1
     intakes: int = 0
+    by_key: bool = False
 
     @classmethod
     def for_query(
@@ -73,7 +75,13 @@ class Topics:
             logical_ands,
             sinks,
             intakes,
+            by_key=query.results.key is not None,
         )
+
+    @property
+    def result_partitions(self) -> list[ResultPartition]:
+        """The partitions of the results."""
+        return partitions_of(self.sinks, by_key=self.by_key)
 
     @property
     def flowing(self) -> tuple[str, ...]:

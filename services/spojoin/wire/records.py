@@ -512,6 +512,8 @@ class Result:
     traces: the `traceparent` of each row that answered, an Arrow string array (n,) with nulls; None if not needed
     behind: where the next generation would begin if this one ended after this result; None if not needed
     sinks: how many partitions the generation's results have; frame f is in partition f modulo `sinks` (rule P20)
+    numbers: int64 (n,), the number of each row within its answer, if each partition has its keys' rows of every frame
+        instead (P20.7); otherwise None
     """
 
     frame_id: int
@@ -527,6 +529,12 @@ class Result:
     traces: Annotated[pa.Array | None, Wire(coding=TRACES, flag="traces", is_late=True)] = None
     behind: Local[Takeover | None] = None
     sinks: Annotated[int, Wire(absent=1)] = 1
+    numbers: Annotated[I64 | None, Wire(flag="numbers", is_late=True)] = None
+
+    @property
+    def step(self) -> int:
+        """To the next frame in its partition."""
+        return self.sinks if self.numbers is None else 1
 
 
 @dataclass(slots=True)

@@ -9,11 +9,13 @@ with numbers as decimal text:
     spojoin-generation              the generation of the query that answered, from 1; it has its own frames and seqs
     spojoin-sinks                   only if there are several: how many partitions the generation's results have; each
                                     holds every such frame, and counts its own matches
+    spojoin-by-key                  1 if each of them has the rows with its keys of every frame instead
     spojoin-frame, spojoin-begin    the frame, and the position where the result starts
     spojoin-end, spojoin-last       the position where it ends, and 1 if that is the frame's end, otherwise 0; only on
                                     the last message of a result
     spojoin-seq                     JSON and row forms: the probe of this message; the output ascends by it
-    spojoin-row                     row forms: the row's number within its probe, from 0; not on the probe's last row
+    spojoin-row                     row forms: the row's number within its probe, from 0; not on the probe's last row,
+                                    unless by key
     traceparent                     row forms: the one of the probe's input record, if the query asks for it
     spojoin-produced                when the inputs were produced, run-length coded (see `pack_produced`)
     spojoin-matches                 for people: matches in all results up to the message's end, or if it is not the
@@ -48,6 +50,7 @@ Headers = dict[str, bytes]
 
 GENERATION = "spojoin-generation"
 SINKS = "spojoin-sinks"
+BY_KEY = "spojoin-by-key"
 FRAME = "spojoin-frame"
 BEGIN = "spojoin-begin"
 END = "spojoin-end"
@@ -82,7 +85,8 @@ class ResultProgress(NamedTuple):
     Results are out for the positions of `frame_id` before `position`, which is the frame's end if `is_last`. In the
     forms with several messages a result, the messages of probes up to `seq` are out too; if `row` is given, probe
     `seq` is out only up to that row. Messages that are out must not be written again. `matches` counts the matches of
-    all results that are out; 0 if the message has no count. Of `sinks` partitions, each holds every such frame.
+    all results that are out; 0 if the message has no count. Of `sinks` partitions, each holds every such frame; if
+    `by_key`, each holds its rows of every frame.
     """
 
     frame_id: int
@@ -93,11 +97,17 @@ class ResultProgress(NamedTuple):
     matches: int = 0
     row: int | None = None
     sinks: int = 1
+    by_key: bool = False
+
+    @property
+    def step(self) -> int:
+        """To the next frame in the partition."""
+        return 1 if self.by_key else self.sinks
 
     @property
     def following(self) -> tuple[int, int]:
         """The frame and the position that the partition lacks next."""
-        return (self.frame_id + self.sinks, 0) if self.is_last else (self.frame_id, self.position)
+        return (self.frame_id + self.step, 0) if self.is_last else (self.frame_id, self.position)
 
     @property
     def place(self) -> tuple[int, int]:
@@ -184,6 +194,7 @@ def progress(headers: Mapping[str, bytes]) -> ResultProgress:
         matches=_number(headers, MATCHES) if MATCHES in headers else 0,
         row=_number(headers, ROW) if ROW in headers else None,
         sinks=_sinks(headers),
+        by_key=BY_KEY in headers,
     )
 
 
@@ -232,6 +243,8 @@ def _narrowed(values: NDArray[Any], widths: dict[int, np.dtype[Any]]) -> NDArray
 
 def _start(result: Result) -> Headers:
     several = {SINKS: _decimal(result.sinks)} if result.sinks > 1 else {}
+    if result.numbers is not None:
+        several[BY_KEY] = b"1"
     return {
         GENERATION: _decimal(result.generation),
         **several,
@@ -283,10 +296,17 @@ def _places(result: Result) -> Iterator[Headers]:
     """For each row, the headers with its probe, its number within the probe, and the probe's trace."""
     probes = _probes_of_rows(result)
     traces = repeat(None) if result.traces is None else result.traces.to_pylist()
-    row = 0
-    for probe, following, trace in zip(probes, [*probes[1:], None], traces, strict=False):
-        place = {SEQ: _decimal(probe), ROW: _decimal(row)} if probe == following else {SEQ: _decimal(probe)}
+    numbers = _numbered(probes) if result.numbers is None else result.numbers.tolist()
+    for probe, row, trace in zip(probes, numbers, traces, strict=False):
+        place = {SEQ: _decimal(probe)} if row is None else {SEQ: _decimal(probe), ROW: _decimal(row)}
         yield place if trace is None else {**place, TRACEPARENT: trace.encode()}
+
+
+def _numbered(probes: list[int]) -> Iterator[int | None]:
+    """The number of each row within its probe; None for the last one, which shows that the probe's rows are out."""
+    row = 0
+    for probe, following in zip(probes, [*probes[1:], None], strict=True):
+        yield row if probe == following else None
         row = row + 1 if probe == following else 0
 
 
@@ -359,5 +379,5 @@ class ResultSequence:
     def _go_over(self, found: ResultProgress) -> None:
         """Go over to a new generation, which counts frames and seqs anew, from the partition's first frame on."""
         if self._generation:
-            self._next, self._place = (found.frame_id % found.sinks, 0), (-1, 0)
+            self._next, self._place = (found.frame_id % found.step, 0), (-1, 0)
         self._generation = found.generation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from spojoin.errors import ConfigurationError
@@ -122,6 +123,29 @@ def test_a_message_is_found_in_a_copy_by_those_before_it(first: int, end: int, p
 def test_a_copy_that_lacks_them_or_has_them_twice_is_refused(parts: list[range], sentence: str):
     with pytest.raises(ConfigurationError, match=sentence):
         place_in_copy(copy_of(range(900)), copy_of(*parts), INPUT, 500)
+
+
+def log_by_key(*ends: tuple[int, int, bool]) -> MemoryLog[bytes]:
+    """An input, and two partitions with rows by key: of each, the last frame, how far it has it, and if that is all."""
+    log: MemoryLog[bytes] = MemoryLog(ManualClock())
+    log.create_topics({INPUT.topic: 1, RESULTS.topic: 2, FRAMES.topic: 1})
+    for number in range(200):
+        log.writer().append(INPUT, b"%d" % number)
+    for partition, (last, end, is_last) in enumerate(ends):
+        made = [replace(result(each, 0, 10), behind=takeover(each)) for each in range(last)]
+        made.append(replace(result(last, 0, end, is_last=is_last), behind=takeover(last) if is_last else None))
+        for each in made:
+            message = result_to_message(replace(each, sinks=2, numbers=np.zeros(each.rows.num_rows, np.int64)))
+            log.writer().append(LogPartition(RESULTS.topic, partition), message.value, tuple(message.headers.items()))
+    return log
+
+
+def test_partitions_by_key_begin_behind_the_frame_that_all_have():
+    assert Restoration(log_by_key((2, 10, True), (2, 10, True)), QUERY, {}).begin().source == {"in.trips/0": "30"}
+    log = log_by_key((3, 6, False), (2, 4, False))
+    with pytest.raises(ConfigurationError, match="up to 16 answers would come twice"):
+        Restoration(log, QUERY, {}).begin()
+    assert Restoration(log, QUERY, {}).begin(accepts_again=True).source == {"in.trips/0": "20"}
 
 
 def log_of_sinks(*frames: int) -> MemoryLog[bytes]:

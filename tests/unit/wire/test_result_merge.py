@@ -67,3 +67,43 @@ def test_a_late_position_of_an_earlier_generation_holds_nothing_up():
     assert merging.take(0, 2, generation=2) == [(2, 0)]
     assert merging.take(3, 2, is_last=False) == []
     assert merging.take(1, 2, generation=2) == [(2, 1)]
+
+
+class MergingRows:
+    """A merge of two partitions that have rows by key, and what it gave."""
+
+    def __init__(self) -> None:
+        self.unread: set[int] = set()
+        self._merge = ResultMerge[tuple[int, int, int]](2, lambda partition: partition not in self.unread)
+
+    def take(
+        self, partition: int, frame: int, seq: int | None, row: int = 0, *, is_last: bool = False
+    ) -> list[tuple[int, int, int]]:
+        """Take a partition's next row, or a message without rows; what follows now, as frames, answers and rows."""
+        found = ResultProgress(frame, 4, is_last, seq, 1, row=None if seq is None else row, sinks=2, by_key=True)
+        self._merge.take(partition, found, (frame, -1 if seq is None else seq, row))
+        return list(self._merge.in_order())
+
+
+def test_rows_by_key_follow_once_all_partitions_have_the_frame():
+    merging = MergingRows()
+    assert merging.take(0, 0, 5, 0) == []
+    assert merging.take(0, 0, 5, 2, is_last=True) == []
+    assert merging.take(1, 0, 4) == []
+    assert merging.take(1, 0, 5, 1, is_last=True) == [(0, 4, 0), (0, 5, 0), (0, 5, 1), (0, 5, 2)]
+
+
+def test_a_partition_without_rows_of_its_keys_shows_that_it_has_the_frame():
+    merging = MergingRows()
+    assert merging.take(1, 0, None, is_last=True) == []
+    assert merging.take(1, 1, 8, is_last=True) == []
+    assert merging.take(0, 0, 6, is_last=True) == [(0, -1, 0), (0, 6, 0)]
+    assert merging.take(0, 1, 9, is_last=True) == [(1, 8, 0), (1, 9, 0)]
+
+
+def test_a_reader_that_begins_while_rows_come_takes_what_each_partition_still_has():
+    merging = MergingRows()
+    assert merging.take(0, 7, 20, is_last=True) == []
+    assert merging.take(1, 5, 16, 3, is_last=True) == [(5, 16, 3)]
+    assert merging.take(1, 6, None, is_last=True) == [(6, -1, 0)]
+    assert merging.take(1, 7, 19, is_last=True) == [(7, 19, 0), (7, 20, 0)]

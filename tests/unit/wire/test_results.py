@@ -237,6 +237,15 @@ def test_rows_of_a_select_list_are_placed_by_the_rows_that_answered():
     assert not any("traceparent" in m.headers for m in messages)
 
 
+def test_rows_by_key_all_have_their_numbers():
+    made = selected(sinks=2, numbers=np.array([1, 4, 0]))
+    found = [progress(m.headers) for m in result_messages_rows(made, [b"v"] * 3, b"x/y")]
+    assert [at.place for at in found] == [(10, 1), (10, 4), (12, 0)]
+    assert all(at.by_key and at.sinks == 2 for at in found)
+    assert found[-1].following == (made.frame_id + 1, 0)
+    assert decode(encode(replace(made, matches=0))).numbers.tolist() == [1, 4, 0]
+
+
 def test_a_row_has_the_trace_of_its_probe():
     messages = result_messages_rows(selected(traces=pa.array(["t", "t", None])), [b"v"] * 3, b"x/y")
     assert [m.headers.get("traceparent") for m in messages] == [b"t", b"t", None]

@@ -2,7 +2,7 @@
 
 The frame determines which parts must answer. Results go out in frame order as soon as all parts cover some positions;
 the last results in the topic's partitions are the recovery point of the whole join. Each of several sinks answers some
-frames, into its own partition (rule P20).
+frames, or of all frames the rows with some keys, into its own partition (rule P20).
 
 `SinkMachine.on_record` takes a row's last steps: it assigns each part to its frame, finds the next positions that are
 complete, projects their matches to the rows of the output, and emits these as one result.
@@ -24,6 +24,7 @@ from spojoin.protocol.topology import FIRST_GENERATION, Topic
 from spojoin.roles.sink.answers import Answering
 from spojoin.roles.sink.assembly import FrameSpan, WaitingParts
 from spojoin.roles.sink.history import StreamHistories
+from spojoin.roles.sink.key_share import own_rows
 from spojoin.roles.sink.pairs import Answers, Each, in_turn
 from spojoin.roles.sink.trimming import Trimming
 from spojoin.wire.records import Barrier, Batch, Frame, Part, Record, Result, Takeover
@@ -56,6 +57,7 @@ class SinkMachine(Machine):
         self._reader = LogFollower()
         self._frames: deque[Frame] = deque()
         self._share = share
+        self._key = query.results.key if share.by_key else None
         self._next_frame, self._position = share.next_owed(result_position)
         self._parts = WaitingParts(query)
         self._histories = StreamHistories(query)
@@ -87,9 +89,17 @@ class SinkMachine(Machine):
         elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
             self._accept_frame(record, offset)
         while (span := self._complete_span()) is not None:
-            answers = self._answering.answer_span(span, self._parts.matches_in(span))
-            yield Emit(Topic.RESULTS, self._share.number, self._result(span, answers))
-            self._move_past(span)
+            yield self._answer(span)
+
+    def _answer(self, span: FrameSpan) -> Emit:
+        """The results of the span; it counts as answered from now on."""
+        answers = self._own(span.frame.frame_id, self._answering.answer_span(span, self._parts.matches_in(span)))
+        result = self._result(span, answers)
+        self._move_past(span)
+        return Emit(Topic.RESULTS, self._share.number, result)
+
+    def _own(self, frame_id: int, answers: Answers) -> Answers:  # P20.7
+        return answers if self._key is None else own_rows(answers, self._key, self._share, frame_id)
 
     def _accept_frame(self, frame: Frame, offset: int) -> None:
         if self._trimming is not None:
@@ -129,11 +139,16 @@ class SinkMachine(Machine):
             produced_runs=frame.produced_runs[:0] if frame.is_silent else frame.produced_runs,
             generation=self._generation,
             sinks=self._share.count,
-            matches=answers.matches if self._query.results.output in (Output.BITMAP, Output.ROWS) else 0,
+            matches=answers.matches if self._has_matches(frame) else 0,
             probes=answers.probes,
             traces=answers.traces,
             behind=self._left_by(frame) if end == frame.answers else None,
+            numbers=answers.numbers,
         )
+
+    def _has_matches(self, frame: Frame) -> bool:
+        """Whether a frame's results must hold the number of its matches."""
+        return self._query.results.output in (Output.BITMAP, Output.ROWS) and self._share.counts(frame.frame_id)
 
     def _left_by(self, frame: Frame) -> Takeover | None:  # P9.7
         """The takeover that would follow a frame, so that results and inputs alone show which rows were answered."""
@@ -151,7 +166,7 @@ class SinkMachine(Machine):
 
     def _finish_frame(self, frame: Frame) -> None:
         self._frames.popleft()
-        self._next_frame, self._position = frame.frame_id + self._share.count, 0
+        self._next_frame, self._position = frame.frame_id + self._share.step, 0
         self._parts.drop_frame(frame)
         self._histories.drop_before(frame)
 
@@ -165,15 +180,14 @@ class SinkMachine(Machine):
         if self._begin is not None:
             self._begin.check_reaches_back(self._result_position, now_ms)
         while (span := self._complete_span()) is not None:
-            answers = self._answering.answer_span(span, self._parts.matches_in(span))
-            yield Emit(Topic.RESULTS, self._share.number, self._result(span, answers))
-            self._move_past(span)
+            yield self._answer(span)
         if self._restating.is_due(now_ms) and self._restating.frame is not None:
             yield Emit(Topic.RESULTS, self._share.number, self._restated(self._restating.frame))
 
     def _restated(self, frame: Frame) -> Result:  # P9.8
         """The result position again, as a result without rows; any frame determines its columns."""
         answers = self._answering.answer_span(FrameSpan(frame, 0, 0), self._parts.no_matches())
+        answers = self._own(frame.frame_id, answers)
         return Result(
             frame_id=self._next_frame,
             begin=self._position,
@@ -186,7 +200,8 @@ class SinkMachine(Machine):
             sinks=self._share.count,
             probes=answers.probes,
             traces=answers.traces,
-            behind=self._left_by(frame) if frame.frame_id == self._next_frame - self._share.count else None,
+            behind=self._left_by(frame) if frame.frame_id == self._next_frame - self._share.step else None,
+            numbers=answers.numbers,
         )
 
     def on_result_position(self, result_position: ResultPosition) -> list[Trim]:

@@ -39,12 +39,16 @@ class HeldColumns(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """The rows of a result, and the number of partners behind them, listed or not; probes, traces: as in `Result`."""
+    """The rows of a result, and the number of partners behind them, listed or not.
+
+    probes, traces, numbers: as in `Result`
+    """
 
     rows: pa.RecordBatch
     probes: I64 | None = None
     traces: pa.Array | None = None
     matches: int = 0
+    numbers: I64 | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
