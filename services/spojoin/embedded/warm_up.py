@@ -22,6 +22,7 @@ from spojoin.model import Query
 from spojoin.query.load import parse_query
 from spojoin.reading.parsing import positions_as_keys
 from spojoin.roles.router.config import UNLIMITED, RouterConfig
+from spojoin.roles.sink.key_share import partitions_of_keys
 from spojoin.wire.codec import decode, encode
 
 #: Rows of a join: enough for nodes merged at several levels and split, which are too large to be scanned.
@@ -123,6 +124,7 @@ def _queries() -> tuple[Query, ...]:
 def _run_others() -> None:
     """Run the kernels that no join of this size reaches."""
     positions_as_keys(0, np.arange(2), np.arange(2), np.array([False, True]))
+    partitions_of_keys([b"key"], 2, 0)
     _count_common()
 
 
