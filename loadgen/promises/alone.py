@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from prometheus_client import Counter
 from loadgen.load.figures import reported
 from loadgen.load.tap import ResultsTap
 from loadgen.promises.recording import Recording, Release, ScaleWork, Written, as_written
-from loadgen.promises.serving import MESSAGE_ROWS, arrow_messages, fill
+from loadgen.promises.serving import MESSAGE_ROWS, append_all, arrow_messages, fill
 from loadgen.promises.sizes import Context
 from spojoin.local.cluster import LocalCluster
 from spojoin.local.services import Deployment, services_of
@@ -87,11 +86,8 @@ class Alone:
             of_blocks = self._blocks(rows, -(-work.before // MESSAGE_ROWS) if is_measured else 0)
             fill(self.stage.log, self.partition(topic), work.messages(rows) if topic is Topic.INPUT else of_blocks)
             return
-        by_partition: dict[int, list[bytes]] = defaultdict(list)
-        for each in self.written(topic, is_measured=is_measured):
-            by_partition[each.partition].append(each.value)
-        for number, values in by_partition.items():
-            fill(self.stage.log, self.partition(topic, number), values)
+        written = self.written(topic, is_measured=is_measured)
+        append_all(self.stage.log, [(self.partition(topic, each.partition), each.value) for each in written])
 
     def _blocks(self, rows: pa.Table, first: int) -> Iterator[bytes]:
         """The blocks of an intake that reads these rows in Arrow messages, from offset `first` on."""

@@ -48,9 +48,15 @@ def _table(data: Columns | pa.Table) -> pa.Table:
 
 
 def fill(log: Log[bytes], target: LogPartition, messages: Iterable[bytes]) -> None:
+    """Append messages to a partition, and wait until they are readable."""
+    append_all(log, ((target, message) for message in messages))
+
+
+def append_all(log: Log[bytes], messages: Iterable[tuple[LogPartition, bytes]]) -> None:
+    """The same with messages to several partitions, by one writer, since each takes a while to connect."""
     writer = log.writer()
     try:
-        for message in messages:
+        for target, message in messages:
             writer.append(target, message)
         writer.flush(FLUSH_TIMEOUT_S)
     finally:
