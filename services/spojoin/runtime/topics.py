@@ -29,7 +29,7 @@ class Topics:
     fed: the inputs that producers write; the others are results of queries
     table: the compacted topic of a query's table, the last of the inputs; None if it has none
     logical_ands: how many logical ANDs report the mutable part
-    sinks: how many partitions the results have; by_key: whether their keys divide the rows (P20.7)
+    sinks: how many partitions the results have; results_by_key: whether keys divide their rows (P20.7)
     intakes: how many partitions the blocks have, if there are any
     """
 
@@ -44,7 +44,7 @@ class Topics:
     logical_ands: int = 1
     sinks: int = 1
     intakes: int = 0
-    by_key: bool = False
+    results_by_key: bool = False
 
     @classmethod
     def for_query(
@@ -75,13 +75,13 @@ class Topics:
             logical_ands,
             sinks,
             intakes,
-            by_key=query.results.key is not None,
+            results_by_key=query.results.key is not None,
         )
 
     @property
     def result_partitions(self) -> list[ResultPartition]:
         """The partitions of the results."""
-        return partitions_of(self.sinks, by_key=self.by_key)
+        return partitions_of(self.sinks, by_key=self.results_by_key)
 
     @property
     def flowing(self) -> tuple[str, ...]:
