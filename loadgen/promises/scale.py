@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from loadgen.bench.measurement import Bar, Measurement, at_least
+from loadgen.bench.measurement import Bar, Measurement, at_least, at_most
 from loadgen.promises import works
 from loadgen.promises.alone import (
     FramedTuples,
@@ -44,7 +44,7 @@ COLUMNS = (Release(Grid(1, 2)), Release(Grid(1, 8)))
 WITH_INTAKE = Release(Grid(1, 1), intakes=1)
 #: The intakes of the largest release.
 INTAKES = 8
-RATE_BAR, JSON_BAR = at_least(3_000_000), at_least(2_000_000)
+RATE_BAR, JSON_BAR, BLOCKS_BAR = at_least(3_000_000), at_least(2_000_000), at_most(0.05)
 #: CPU of each of a service in microseconds a tuple, and how many there are, by the service's name.
 Divided = dict[str, tuple[float, int]]
 #: Makes the stage of a work, with its recorded run, or with another one.
@@ -61,8 +61,7 @@ def measure(context: Context) -> Iterator[Measurement]:
         divided: dict[Release, Divided] = {}
         for release in RELEASES:
             divided[release] = divided_us(stage, release)
-            bar = RATE_BAR if release is GROWN else None
-            yield from release_figures(stage, release, whatever, divided[release], bar=bar)
+            yield from release_figures(stage, release, whatever, divided[release], bar=_rate_bar(release))
         json = stage_of(replace(stage.work, name="json", messages=json_messages), stage.run)
         yield from _intake_figures(stage, json, whatever, divided[GROWN])
         for release in RELEASES:
@@ -135,7 +134,7 @@ def _intake_figures(
     for name, each_us in (("JSON, one row a message", json_us), ("Arrow", arrow_us)):
         yield Measurement(f"{name}: CPU of an intake for each row that it reads", each_us, "us")
     router_us = cpu_us(stage, WITH_INTAKE, "router", router, Topic.BLOCKS)
-    yield Measurement("CPU of a router that takes blocks", router_us, "us a tuple")
+    yield Measurement("CPU of a router that takes blocks", router_us, "us a tuple", BLOCKS_BAR)
     services = _counted(stage, whatever | {"router": router_us}) | divided
     services |= {"intake": (json_us / INTAKES, INTAKES)}
     yield from _whole(f"JSON, {GROWN.grid.rows} rows of workers, {INTAKES} intakes", services, JSON_BAR)
@@ -150,7 +149,12 @@ def _answerer_figures(
     each_us = worker_us(stage, release._replace(packing=ANSWERER_NAME, logical_ands=1))
     yield Measurement(f"{named}: CPU of each", each_us, "us a tuple")
     services = _counted(stage, {name: us for name, us in whatever.items() if name != MUTABLE_JOINER})
-    yield from _whole(named, services | {"answerer": (each_us, rows), "sink": divided["sink"]})
+    services |= {"answerer": (each_us, rows), "sink": divided["sink"]}
+    yield from _whole(named, services, _rate_bar(release))
+
+
+def _rate_bar(release: Release) -> Bar | None:
+    return RATE_BAR if release is GROWN else None
 
 
 def _counted(stage: ScaleStage, whatever: Mapping[str, float]) -> Divided:
