@@ -76,8 +76,8 @@ class ResultsFollower:
     def __init__(self, partitions: Sequence[ResultPartition] = (WHOLE,), key: str | None = None) -> None:
         self._partitions = partitions
         self._key = key
-        self._homes: dict[object, int] = {}
-        self.strays: list[object] = []
+        self._homes: dict[str, int] = {}
+        self.strays: list[str] = []
         self.owed = [partition.first for partition in partitions]
         self._rows: dict[int, list[_Row]] = {}
         self.repeated = 0
@@ -111,7 +111,8 @@ class ResultsFollower:
         places: Iterable[tuple[int, int]] = repeat((0, 0))
         if record.numbers is not None and record.probes is not None and self._key is not None:
             places = zip(record.probes.tolist(), record.numbers.tolist(), strict=True)
-            keys = [row[self._key] for row in rows if row[self._key] is not None]
+            # the messages' keys are texts, in which 0.0 is not -0.0
+            keys = [repr(row[self._key]) for row in rows if row[self._key] is not None]
             self.strays += [key for key in keys if self._homes.setdefault(key, partition) != partition]
         self._rows.setdefault(record.frame_id, []).extend(map(_Row, places, rows))
 
@@ -129,9 +130,10 @@ class OrderedReader:
         if not isinstance(record, Result):
             raise AssertionError(f"results hold a {type(record).__name__}")
         for found in _progress(record):
-            place = (record.begin, record.end) if record.numbers is None else found.place
-            if found.seq is None and record.numbers is not None:
-                place = (-1, partition)
+            if record.numbers is None:
+                place = record.begin, record.end
+            else:
+                place = (-1, partition) if found.seq is None else found.place
             if self._sequences[partition].accepts(record.begin, found):
                 self._merge.take(partition, found, (record.generation, record.frame_id, *place, found.is_last))
         self.places += self._merge.in_order()

@@ -71,7 +71,7 @@ def check_continuous(outcome: RunOutcome, generation: int = FIRST_GENERATION) ->
     for expected, found in outcome.results.gaps[:1]:
         raise Wrong(f"results that should go on at {expected} went on at {found}")
     for key in outcome.results.strays[:1]:
-        raise Wrong(f"rows with key {key!r} are in two partitions")
+        raise Wrong(f"rows with key {key} are in two partitions")
     for place, following in pairwise(outcome.places):
         if place > following:
             raise Wrong(f"a reader of all partitions gets {following} after {place}")

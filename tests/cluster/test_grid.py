@@ -1,4 +1,4 @@
-"""A release whose workers stand in a grid, with several joiners, logical ANDs and sinks, answers as ever.
+"""A release whose workers stand in a grid, with an intake and several joiners, logical ANDs and sinks, answers as ever.
 
 While rows flow, pods of every role are deleted, a person and the controller change the number of workers, and upgrades
 change the grid. Rows are numbered and come from one partition, so every result is compared, in order, with a nested
@@ -10,15 +10,16 @@ import pytest
 from tests.cluster.release import eventually
 from tests.cluster.stage import FORCED, staged
 
-#: Two rows of everything but sinks: the query has two predicates.
+#: Two rows of everything but intake and sinks: the query has two predicates.
 GRID = {
     "pojoin.replicas": 4,
     "pojoin.columns": 2,
     "mutable.replicas": 4,
     "logicalAnd.replicas": 2,
     "sink.replicas": 2,
+    "intake.replicas": 1,
 }
-SERVICES = ("router", "predictor", "mutable", "permutation", "pojoin", "logical-and", "sink", "controller")
+SERVICES = ("intake", "router", "mutable", "permutation", "pojoin", "logical-and", "sink", "controller")
 
 
 @pytest.fixture
