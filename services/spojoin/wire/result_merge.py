@@ -36,7 +36,7 @@ class ResultMerge(Generic[T]):  # P20.6
 
     def take(self, partition: int, progress: ResultProgress, item: T) -> None:
         """Take the next message of a partition; an earlier generation's sink may still repeat its position (P9.8)."""
-        if progress.generation < self._generation:
+        if progress.generation < self._generation or _is_void(progress):
             return
         self._waiting[partition].append(_Message(progress, item))
         if progress.is_last:
@@ -125,6 +125,11 @@ class ResultMerge(Generic[T]):  # P20.6
             missing = [number for number, waiting in enumerate(self._waiting[: self._sinks]) if not waiting]
             self._frame = min([first.frame_id, *missing])
         return True
+
+
+def _is_void(progress: ResultProgress) -> bool:
+    """Whether a message by key has neither a row nor a frame's end: of a frame that may never come, it may be all."""
+    return progress.by_key and progress.seq is None and not progress.is_last
 
 
 def _place(progress: ResultProgress) -> tuple[int, int]:

@@ -107,3 +107,13 @@ def test_a_reader_that_begins_while_rows_come_takes_what_each_partition_still_ha
     assert merging.take(1, 5, 16, 3, is_last=True) == [(5, 16, 3)]
     assert merging.take(1, 6, None, is_last=True) == [(6, -1, 0)]
     assert merging.take(1, 7, 19, is_last=True) == [(7, 19, 0), (7, 20, 0)]
+
+
+def test_a_repeated_position_by_key_does_not_hold_up_the_next_generation():
+    merge = ResultMerge[int](2, lambda _: True)
+    for partition in (0, 1):
+        merge.take(partition, ResultProgress(0, 4, True, None, 1, sinks=2, by_key=True), 0)
+        merge.take(partition, ResultProgress(1, 0, False, None, 1, sinks=2, by_key=True), 1)
+    assert list(merge.in_order()) == [0, 0]
+    merge.take(0, ResultProgress(0, 4, True, None, 2), 2)
+    assert list(merge.in_order()) == [2]
