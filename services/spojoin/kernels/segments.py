@@ -18,6 +18,11 @@ def before(counts: NDArray[Any]) -> I64:
     return sums
 
 
+def places_within(lengths: I64) -> I64:
+    """The place of each element within its segment, from 0, int64 (n,); lengths: of the segments, int64 (g,)."""
+    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+
 def one_each(values: I64, count: int) -> I64:
     """One value for all, or one each already, as int64 (count,)."""
     return values if len(values) == count else np.full(count, values[0], np.int64)

@@ -16,9 +16,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from spojoin.arrays import I64
 from spojoin.columns.extract import extract
 from spojoin.errors import BadData
+from spojoin.kernels.segments import places_within
 from spojoin.protocol.topology import HEARTBEAT
 from spojoin.reading.arrow_rows import (
     ARROW_CONTINUATION,
@@ -129,7 +129,7 @@ class ArrowFormat(InputFormat):
                 parsing.bury(messages.places[0], 0, error.reason, error.detail)
             return
         parsing.row_counts[places] = counts
-        parsing.take(readout, np.repeat(places, counts), _numbered(counts))
+        parsing.take(readout, np.repeat(places, counts), places_within(counts))
 
     def take_apart(self, value: bytes) -> Callable[[int], bytes]:
         table = sound_table(value)
@@ -282,12 +282,6 @@ def _read_lines(parsing: Parsing, places: list[int], reader: LineReader, data: S
     for blank in np.flatnonzero(counts == 0).tolist():
         parsing.bury(places[blank], 0, "malformed", "the message holds nothing but white space")
     parsing.row_counts[places] = counts
-    owners, row_of = np.repeat(np.array(places, np.int64), counts), _numbered(counts)
+    owners, row_of = np.repeat(np.array(places, np.int64), counts), places_within(counts)
     reader.add_headers = parsing.headers_of(owners)
     parsing.take(reader.read(lines), owners, row_of)
-
-
-def _numbered(counts: I64) -> I64:
-    """0..c-1 for each count c, concatenated."""
-    starts = np.cumsum(counts) - counts
-    return np.arange(counts.sum()) - np.repeat(starts, counts)

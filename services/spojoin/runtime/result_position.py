@@ -38,18 +38,13 @@ class ResultsEnd:
     ) -> None:
         self._furthest: ResultProgress | None = None
         self._generation = generation
-        self._share = share
+        self.share = share
         self._log = log
         self._reader = reader
         self._results = LogPartition(topic, share.number)
         self._seen_end = -1
         self._depth = TAIL_RECORDS
         self._is_reading = False
-
-    @property
-    def share(self) -> ResultPartition:
-        """The partition."""
-        return self._share
 
     @property
     def furthest(self) -> ResultProgress | None:
@@ -70,7 +65,7 @@ class ResultsEnd:
     @property
     def owed(self) -> ResultPosition:
         """What the partition lacks of this generation."""
-        return self._share.first if self.furthest is None else position_of_results(self.furthest)
+        return self.share.first if self.furthest is None else position_of_results(self.furthest)
 
     @property
     def is_reading(self) -> bool:
@@ -105,7 +100,7 @@ class ResultsEnd:
         return self._reader.at_end(self._results) or self._reader.position(self._results) >= self._seen_end
 
     def _note(self, found: ResultProgress) -> None:
-        share = self._share
+        share = self.share
         if found.generation == self._generation and (found.sinks, found.by_key) != (share.count, share.by_key):
             raise Stop(
                 f"results of generation {self._generation} in {self._results.topic} have "

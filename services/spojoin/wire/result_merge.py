@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import takewhile
 from typing import Generic, NamedTuple, TypeVar
 
 from spojoin.wire.results import ResultProgress
@@ -31,16 +30,12 @@ class ResultMerge(Generic[T]):  # P20.6
         self._is_read = is_read
         self._generation = self._newest = self._frame = self._sinks = 0
         self._by_key = False
-        #: by partition, the last frame whose end was taken
-        self._ended = [(0, 0)] * partitions
 
     def take(self, partition: int, progress: ResultProgress, item: T) -> None:
         """Take the next message of a partition; an earlier generation's sink may still repeat its position (P9.8)."""
         if progress.generation < self._generation or _is_void(progress):
             return
         self._waiting[partition].append(_Message(progress, item))
-        if progress.is_last:
-            self._ended[partition] = _place(progress)
         self._newest = max(self._newest, progress.generation)
 
     def in_order(self) -> Iterator[T]:
@@ -55,11 +50,11 @@ class ResultMerge(Generic[T]):  # P20.6
 
     def _rows_of_frame(self) -> list[T]:
         """The messages of all partitions for a frame that is here, in the order of its rows."""
-        found = [waiting.popleft() for waiting in self._own for _ in range(self._count_here(waiting))]
+        found: list[_Message[T]] = []
+        for waiting in self._own:
+            while waiting and _place(waiting[0].progress) == self._here:
+                found.append(waiting.popleft())
         return [message.item for message in sorted(found, key=lambda message: message.progress.place)]
-
-    def _count_here(self, waiting: deque[_Message[T]]) -> int:
-        return sum(1 for _ in takewhile(lambda message: _place(message.progress) == self._here, waiting))
 
     @property
     def _own(self) -> list[deque[_Message[T]]]:
@@ -94,12 +89,11 @@ class ResultMerge(Generic[T]):  # P20.6
         firsts = [waiting[0].progress for waiting in self._own if waiting]
         frames = [first.frame_id for first in firsts if first.generation == self._generation]
         self._frame = min(frames, default=self._frame)
-        return bool(frames) and all(map(self._is_past, range(self._sinks)))
+        return bool(frames) and all(waiting and self._is_past(waiting[-1].progress) for waiting in self._own)
 
-    def _is_past(self, number: int) -> bool:
-        """Whether all of a partition's messages for the frame have been taken."""
-        waiting = self._waiting[number]
-        return self._ended[number] >= self._here or (bool(waiting) and _place(waiting[0].progress) > self._here)
+    def _is_past(self, last: ResultProgress) -> bool:
+        """Whether all of a partition's messages for the frame have been taken, by the last one taken."""
+        return _place(last) > self._here or (_place(last) == self._here and last.is_last)
 
     def _next_kept(self) -> int:
         """The frame after one that is no longer kept: the first that is here, or may still come."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from spojoin.protocol.machine import Idle
-from spojoin.protocol.result_partitions import partitions_of
 from spojoin.protocol.services import names_from_one
 from spojoin.protocol.topology import Role, Topic, topic_name
 from spojoin.roles.sink.machine import SinkMachine
@@ -21,7 +20,7 @@ def wire(serving: Serving, settings: Settings) -> Wiring:
     check_single_rows(query, settings.results_format)
     if settings.sink is not None and settings.sink >= serving.sinks:
         return Wiring(f"{Role.SINK}-{settings.sink}", lambda _: Idle())
-    shares = partitions_of(serving.sinks, by_key=query.results.key is not None)
+    shares = serving.topics(settings).result_partitions
     share = shares[numbered(settings, "sink", serving.sinks) if serving.sinks > 1 else 0]
     return Wiring(
         names_from_one(Role.SINK, serving.sinks)[share.number],

@@ -14,7 +14,7 @@ from spojoin.aggregates.totals import Totals
 from spojoin.arrays import I64
 from spojoin.expressions.types import value_type
 from spojoin.kernels.chosen import first_listed
-from spojoin.kernels.segments import before
+from spojoin.kernels.segments import before, places_within
 from spojoin.measures.ratings import Rater
 from spojoin.measures.weights import Weigher
 from spojoin.model import Aggregate, Best, Choice, EmitOn, Grouped, JoinKind, Output, Query
@@ -198,7 +198,7 @@ class BestPartners:
             _sortable(v, key.is_descending, key.nulls_first) for v, key in zip(values, self._best.order, strict=True)
         ]
         order = np.lexsort([*(part for key in reversed(keys) for part in reversed(key)), group])
-        rank = np.arange(len(order)) - np.repeat(found.offsets[:-1], lengths)
+        rank = places_within(lengths)
         if self._best.has_ties:
             kept = order[_equal_first(keys[:-1], order, found.offsets, lengths)]
             counts = np.bincount(group[kept], minlength=len(lengths))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spojoin.arrays import I64
 from spojoin.kernels.murmur2 import murmur2
-from spojoin.kernels.segments import run_starts
+from spojoin.kernels.segments import places_within, run_starts
 from spojoin.protocol.result_partitions import ResultPartition
 from spojoin.roles.sink.pairs import Answers
 from spojoin.wire.row_values import message_keys
@@ -49,5 +49,4 @@ def partitions_of_keys(keys: Sequence[bytes | None], count: int, frame_id: int) 
 
 def _numbers(probes: I64) -> I64:
     """The number of each of n rows within its answer, from 0, int64 (n,)."""
-    starts = run_starts(probes)
-    return np.arange(len(probes)) - np.repeat(starts, np.diff(starts, append=len(probes)))
+    return places_within(np.diff(run_starts(probes), append=len(probes)))

@@ -88,15 +88,14 @@ class SinkMachine(Machine):
             self._histories.accept_batch(record)
         elif isinstance(record, Frame | Barrier) and self._reader.accept(record) and isinstance(record, Frame):
             self._accept_frame(record, offset)
-        while (span := self._complete_span()) is not None:
-            yield self._answer(span)
+        yield from self._answer_complete()
 
-    def _answer(self, span: FrameSpan) -> Emit:
-        """The results of the span; it counts as answered from now on."""
-        answers = self._own(span.frame.frame_id, self._answering.answer_span(span, self._parts.matches_in(span)))
-        result = self._result(span, answers)
-        self._move_past(span)
-        return Emit(Topic.RESULTS, self._share.number, result)
+    def _answer_complete(self) -> Iterator[Action]:
+        """Emit the results of all spans that are complete."""
+        while (span := self._complete_span()) is not None:
+            answers = self._own(span.frame.frame_id, self._answering.answer_span(span, self._parts.matches_in(span)))
+            yield Emit(Topic.RESULTS, self._share.number, self._result(span, answers))
+            self._move_past(span)
 
     def _own(self, frame_id: int, answers: Answers) -> Answers:  # P20.7
         return answers if self._key is None else own_rows(answers, self._key, self._share, frame_id)
@@ -179,8 +178,7 @@ class SinkMachine(Machine):
         """
         if self._begin is not None:
             self._begin.check_reaches_back(self._result_position, now_ms)
-        while (span := self._complete_span()) is not None:
-            yield self._answer(span)
+        yield from self._answer_complete()
         if self._restating.is_due(now_ms) and self._restating.frame is not None:
             yield Emit(Topic.RESULTS, self._share.number, self._restated(self._restating.frame))
 
