@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from loadgen.check.results import RecordChain, ResultRecord
+from loadgen.check.results import EarlyRecords, RecordChain, ResultRecord
 from spojoin.arrays import F64, I64
 from spojoin.errors import Retryable
-from spojoin.ports.interfaces import Log, LogPartition, LogRecord
+from spojoin.ports.interfaces import Log, LogPartition
 
 RECORDS_MAX = 1_000
 POLL_S = 0.1
@@ -42,28 +42,25 @@ class Arrival(NamedTuple):
 
 
 class ResultListener:
-    """Reads `source`, the only partition of the results, from its beginning on, within a `with` block.
+    """Reads all partitions of the topic of results from their beginnings on, within a `with` block.
 
-    Services that silences and soaks start have one sink: a gap is one of all results, and their order is the log's.
-
-    Only records that continue the chain count. Their tuples must follow the previous ones, each with the key of its
-    seq.
+    Only records that continue the chain of all frames count: one that comes early waits for those of other partitions.
+    Their tuples must follow the previous ones, each with the key of its seq.
 
     arrivals: of every record that counts; differences: the first few in words; wrong: the number of wrong tuples
     judge: called in the listening thread with each record's answers; marks wrong ones, bool (n,)
     """
 
-    def __init__(
-        self, log: Log[bytes], source: LogPartition, judge: Callable[[HeardAnswers], NDArray[np.bool_] | None]
-    ) -> None:
+    def __init__(self, log: Log[bytes], topic: str, judge: Callable[[HeardAnswers], NDArray[np.bool_] | None]) -> None:
         self.arrivals: list[Arrival] = []
         self.differences: list[str] = []
         self.wrong = 0
         self._log = log
-        self.source = source
+        self.sources = [LogPartition(topic, number) for number in range(log.partitions(topic))]
         self._judge = judge
         self._chain = RecordChain(keeps=False)
-        self._position = 0
+        self._early = EarlyRecords(self._chain, self._take)
+        self._positions = dict.fromkeys(self.sources, 0)
         self._tuples = 0
         self._stop = threading.Event()
         self._error: Exception | None = None
@@ -115,20 +112,19 @@ class ResultListener:
         """Read until the end. If a reader fails, a new one continues, since the broker may only be restarting."""
         reader = self._log.reader()
         try:
-            reader.open(self.source, self._position)
+            for source, position in self._positions.items():
+                reader.open(source, position)
             while not self._stop.is_set():
-                records = reader.poll(RECORDS_MAX, POLL_S)
-                now_s = time.monotonic()
-                for record in records:
-                    self._take(record, now_s)
-                    self._position = record.offset + 1
+                for record in reader.poll(RECORDS_MAX, POLL_S):
+                    self._early.take(ResultRecord(dict(record.headers), record.value))
+                    self._positions[record.input] = record.offset + 1
         except Retryable:
             self._stop.wait(POLL_S)
         finally:
             reader.close()
 
-    def _take(self, record: LogRecord[bytes], now_s: float) -> None:
-        if not self._chain.take(ResultRecord(dict(record.headers), record.value)):
+    def _take(self, record: ResultRecord) -> None:
+        if not self._chain.take(record):
             if self._chain.gap is not None and not self.differences:
                 self.differences.append(self._chain.gap)
             return
@@ -137,7 +133,7 @@ class ResultListener:
         if len(table):
             self._compare(table)
             self._tuples += len(table)
-            self.arrivals.append(Arrival(now_s, self._tuples))
+            self.arrivals.append(Arrival(time.monotonic(), self._tuples))
 
     def _compare(self, table: pa.Table) -> None:
         """Judge a record's rows; a query that replaces another continues where that one stopped."""

@@ -74,6 +74,10 @@ class SoakOptions:
     window: Annotated[int, typer.Option(min=10, help="Tuples of the window.")] = 2_000
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two acts while all is well, on average.")] = 8.0
     workers: Annotated[int, typer.Option(min=1, help="The largest number of workers.")] = 2
+    sinks: Annotated[
+        int | None,
+        typer.Option(min=1, help="Sinks, each with a partition of the results. Default: 1 or 2, by the seed."),
+    ] = None
     kinds: Annotated[
         str | None,
         typer.Option(

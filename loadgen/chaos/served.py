@@ -80,7 +80,8 @@ class LoadedServices:
         with Connection(self.driver.cluster.broker.bootstrap).opened() as log:
             while True:
                 try:
-                    log.end(self.listener.source)
+                    for source in self.listener.sources:
+                        log.end(source)
                     return time.monotonic() - began_s
                 except LogUnavailable:
                     time.sleep(ASK_S)

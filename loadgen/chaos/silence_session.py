@@ -37,7 +37,6 @@ from loadgen.load.progress import LINE_S, Every, log_console
 from spojoin.local.cluster import LocalCluster, local_cluster
 from spojoin.local.serve import ServedQuery, ServePlan, serve
 from spojoin.local.supervise import ending_on_signals
-from spojoin.ports.interfaces import LogPartition
 from spojoin.ports.redis_store import RedisStore
 from spojoin.protocol.topology import Topic, topic_name
 from spojoin.query.load import load_query
@@ -97,7 +96,7 @@ def _under_load(
         message=asked.message,
         batch_rows=BATCH_ROWS_MAX,
     )
-    results = LogPartition(topic_name(join.name, Topic.RESULTS), 0)
+    results = topic_name(join.name, Topic.RESULTS)
     versions = itertools.count(1)
 
     def write_query() -> None:

@@ -18,7 +18,7 @@ from loadgen import machine
 from loadgen.chaos.listener import Arrival, HeardAnswers, ResultListener
 from loadgen.chaos.options import SoakOptions
 from loadgen.chaos.soak import Soak, SoakOutcome, SoakRules, markdown
-from loadgen.chaos.soak_plan import Act, SoakSetup, acts
+from loadgen.chaos.soak_plan import Act, SoakLimits, acts, first_setup, sinks_of
 from loadgen.chaos.soak_stage import SEGMENT_BYTES, SEGMENTS, SoakServed, SoakStage
 from loadgen.chaos.ties import TiedJoin, TiedRows
 from loadgen.chaos.watch import DiskWatch, MemoryWatch
@@ -30,7 +30,6 @@ from loadgen.load.progress import LINE_S, Every, log_console
 from spojoin.errors import ConfigurationError
 from spojoin.local.cluster import LocalCluster, local_cluster
 from spojoin.local.supervise import ending_on_signals
-from spojoin.ports.interfaces import LogPartition
 from spojoin.protocol.topology import Topic, topic_name
 
 STATUS_FAILED = 1
@@ -85,9 +84,10 @@ def soak_services(asked: SoakOptions) -> int:
         cluster = stack.enter_context(local_cluster(console.print))
         log = stack.enter_context(Connection(cluster.broker.bootstrap).opened())
         logs = folder / "logs" if asked.output is None else asked.output / "logs"
-        stage = SoakStage(cluster, log, SoakServed(join, asked.workers, folder, logs))
+        sinks = sinks_of(seed) if asked.sinks is None else asked.sinks
+        stage = SoakStage(cluster, log, SoakServed(join, asked.workers, sinks, folder, logs), first_setup(sinks))
         stage.prepare()
-        stage.start(SoakSetup())
+        stage.start(stage.setup)
         stack.callback(stage.close)
         outcome = _soaked(asked, kinds, stage, cluster, console)
     text = markdown(outcome)
@@ -123,7 +123,7 @@ def _soaked(
     asked: SoakOptions, kinds: Sequence[Act], stage: SoakStage, cluster: LocalCluster, console: Console
 ) -> SoakOutcome:
     join = stage.served.join
-    results = LogPartition(topic_name(join.name, Topic.RESULTS), 0)
+    results = topic_name(join.name, Topic.RESULTS)
     load = Load(join.workload(), Arrivals(asked.rate), join.seed)
     rules = SoakRules(60 * asked.minutes, asked.stall, asked.rate)
     disk = DiskWatch(SEGMENTS * SEGMENT_BYTES, stage.limits)
@@ -133,12 +133,13 @@ def _soaked(
             soak = Soak(
                 stage, flow, rules, MemoryWatch(), disk, lambda text: console.print(text, highlight=False, markup=False)
             )
-            soak.run(acts(join.seed, kinds, stage.served.workers_max, asked.every))
+            limits = SoakLimits(stage.served.workers_max, stage.served.sinks)
+            soak.run(acts(join.seed, kinds, limits, asked.every))
             loop.stop()
             soak.drain(lambda: loop.is_done)
             rows = loop.rows
         return SoakOutcome(
-            _about(asked, join),
+            _about(asked, stage.served),
             soak.done,
             listener.arrivals,
             rows,
@@ -161,13 +162,14 @@ def _shown(console: Console) -> Callable[[int, int], None]:
     return show
 
 
-def _about(asked: SoakOptions, join: TiedJoin) -> dict[str, object]:
+def _about(asked: SoakOptions, served: SoakServed) -> dict[str, object]:
     found = machine.describe()
     return {
         "minutes": f"{asked.minutes:g}",
         "rows/s": f"{asked.rate:,.0f}",
         "window": f"{asked.window:,}",
-        "seed": join.seed,
+        "seed": served.join.seed,
+        "sinks": served.sinks,
         "machine": f"{found['cpu']}, {found['cores']} cores, load average {found['load_average_1min']}",
         "date": date.today().isoformat(),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from loadgen.chaos.driver import LocalDriver, Seats
-from loadgen.chaos.soak_plan import SoakSetup
+from loadgen.chaos.soak_plan import INTAKES, SoakSetup
 from loadgen.chaos.ties import STREAM, TiedJoin
 from loadgen.chaos.watch import rss_bytes, topic_bytes
 from spojoin.local.cluster import LocalCluster
@@ -45,10 +45,11 @@ WRITE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class SoakServed:
-    """The query, and the largest number of workers. folder: of the query file; logs: of the services."""
+    """The query, the largest number of workers, and the sinks. folder: of the query file; logs: of the services."""
 
     join: TiedJoin
     workers_max: int
+    sinks: int
     folder: Path
     logs: Path
 
@@ -60,7 +61,7 @@ class SoakStage:
     cluster: LocalCluster
     log: Log[bytes]
     served: SoakServed
-    setup: SoakSetup = field(default_factory=SoakSetup)
+    setup: SoakSetup
     workers: int = 1
     version: int = 0
     moves: int = 0
@@ -86,28 +87,21 @@ class SoakStage:
     def prepare(self) -> None:
         """Make all topics, with small segments."""
         self.query_file.write_text(self.served.join.text)
-        plan = ServePlan(load_query(self.query_file), self.query_file, self.served.workers_max)
-        configs = topic_configs({}, RESULTS_BYTES)
-        self.log.create_topics(
-            {topic_name(self.served.join.name, Topic.RESULTS): 1}, configs.for_kind(TopicKind.RESULTS)
+        plan = ServePlan(
+            load_query(self.query_file), self.query_file, self.served.workers_max, settings=self._settings(self.setup)
         )
+        configs = topic_configs({}, RESULTS_BYTES)
+        results = {topic_name(self.served.join.name, Topic.RESULTS): self.served.sinks}
+        self.log.create_topics(results, configs.for_kind(TopicKind.RESULTS))
         make_topics(plan, self.cluster.servers)
-        self.log.create_topics(plan.topics.trimmed())
-        names = [*plan.topics.trimmed(), *plan.topics.kept(), *plan.topics.inputs]
+        topics = replace(plan.topics, intakes=max(INTAKES))
+        self.log.create_topics(topics.trimmed())
+        names = [*topics.trimmed(), *topics.kept(), *topics.inputs]
         _set_segments(self.cluster.broker.bootstrap, names)
 
     def start(self, setup: SoakSetup) -> None:
         """Start the services of a setup, and meanwhile end the previous setup's services."""
         before, self.setup = self._driver, setup
-        settings = {
-            "workers": "1",
-            "workers_max": str(self.served.workers_max),
-            "columns": str(min(setup.columns, self.served.workers_max)),
-            "logical_ands": str(setup.logical_ands),
-            "results_bytes_max": str(RESULTS_BYTES),
-            "frame_tuples": "256",
-            "batch_tuples": "500",
-        }
         servers, query = self.cluster.servers, load_query(self.query_file)
         services = services_of(
             Deployment(
@@ -116,7 +110,7 @@ class SoakStage:
                 servers.bootstrap,
                 servers.redis_url,
                 self.served.workers_max,
-                settings,
+                self._settings(setup),
                 packing=setup.packing,
                 standbys=setup.standbys,
             )
@@ -127,6 +121,19 @@ class SoakStage:
         self._driver.supervisor.start(services)
         if before is not None:
             before.supervisor.stop()
+
+    def _settings(self, setup: SoakSetup) -> dict[str, str]:
+        return {
+            "workers": "1",
+            "workers_max": str(self.served.workers_max),
+            "columns": str(min(setup.columns, self.served.workers_max)),
+            "logical_ands": str(setup.logical_ands),
+            "intakes": str(setup.intakes),
+            "sinks": str(self.served.sinks),
+            "results_bytes_max": str(RESULTS_BYTES),
+            "frame_tuples": "256",
+            "batch_tuples": "500",
+        }
 
     def close(self) -> None:
         """End all services."""

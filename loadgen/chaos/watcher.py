@@ -50,7 +50,7 @@ class Watcher:
         self.chain = RecordChain()
         self.refused: dict[str, dict[Place, str]] = defaultdict(dict)
         self._log = log
-        self._early = EarlyRecords(self.chain)
+        self._early = EarlyRecords(self.chain, self.chain.take)
         self._letters = {
             LogPartition(dead_letter_topic(topic), 0): topic
             for topic in (load.topic_of(stream.name) for stream in query.inputs)

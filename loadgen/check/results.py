@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -106,26 +106,29 @@ class EarlyRecords:
 
     A partition may be ahead of the others by any number of frames of one generation. The records of a later generation
     wait for `settle`.
+
+    take: has the chain take a record; called with each in turn
     """
 
-    def __init__(self, chain: RecordChain) -> None:
+    def __init__(self, chain: RecordChain, take: Callable[[ResultRecord], object]) -> None:
         self._chain = chain
+        self._give = take
         self._waiting: dict[tuple[int, int, int], ResultRecord] = {}
 
     def take(self, message: ResultRecord) -> None:
         """Take a partition's next record."""
         place = place_in_log(message)
         if SINKS not in message.headers or place < self._chain.next_place:
-            self._chain.take(message)
+            self._give(message)
             return
         self._waiting.setdefault(place, message)
         while following := self._waiting.pop(self._chain.next_place, None):
-            self._chain.take(following)
+            self._give(following)
 
     def settle(self) -> None:
         """Give the chain what still waits: no further records come."""
         for message in in_log_order(self._waiting.values()):
-            self._chain.take(message)
+            self._give(message)
         self._waiting.clear()
 
 

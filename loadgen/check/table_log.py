@@ -113,7 +113,7 @@ def accepted(records: Iterable[Mapping[str, Any]]) -> list[FrameHead]:
     for record in records:
         if not record["is_frame"]:
             if record["epoch"] > epoch:
-                following = following if epoch >= 0 else (0, record["first_seq"], 0)
+                following = following if found else (0, record["first_seq"], 0)
                 epoch = record["epoch"]
             continue
         place = record["frame_id"], record["first_seq"], record["previous_link"]

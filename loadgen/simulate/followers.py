@@ -35,6 +35,8 @@ class FramesFollower:
         self.epochs: list[int] = []
         self.first_indexes: tuple[int, ...] = ()
         self.first_seq = 0
+        #: the router under whose claim the first frame was written, or the last one that claimed the log before it
+        self.first_router = ""
         self._epoch = -1
         self._is_closed = False
 
@@ -48,12 +50,14 @@ class FramesFollower:
             self.accepted.append(record)
 
     def _claim(self, barrier: Barrier) -> None:
-        if self._epoch < 0:
+        if barrier.epoch <= self._epoch:
+            return
+        self._epoch = barrier.epoch
+        self._is_closed = barrier.closes
+        if not self.accepted:
             self.first_indexes = barrier.first_indexes
             self.first_seq = barrier.first_seq or sum(barrier.first_indexes)
-        if barrier.epoch > self._epoch:
-            self._epoch = barrier.epoch
-            self._is_closed = barrier.closes
+            self.first_router = barrier.router_id
 
     def _counts(self, frame: Frame) -> bool:
         link, seq = 0, self.first_seq

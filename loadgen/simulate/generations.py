@@ -314,7 +314,7 @@ class GenerationsWorld(World):
 
     def _router(self, name: str, result_position: ResultPosition) -> InputMachine:
         config, query = for_router(self.scenario, name, self._names, self._workers), self.scenario.query
-        beginning = self._beginning(result_position)
+        beginning = self._beginning(name, result_position)
         if self._successor is None:
             return RouterMachine(query, result_position, config, lambda _: None, beginning)
         return self._closing(result_position, config, beginning, self._successor)
@@ -326,13 +326,13 @@ class GenerationsWorld(World):
         keeps_order = is_same_order(query, self._replacement.scenarios[successor - 1].query)
         return ClosingRouter(query, result_position, config, lambda _: None, beginning, keeps_order=keeps_order)
 
-    def _beginning(self, result_position: ResultPosition) -> Beginning:
+    def _beginning(self, router: str, result_position: ResultPosition) -> Beginning:
         era = self._eras[self._current]
         if self._current == FIRST_GENERATION or result_position > START:
             return era.begun
         backfill, seen = self._announcement(self._current).backfill, self._seen.pop(self._current, ())
         begun = fill(self._history(self.scenario), self.scenario.query, era.begun, backfill, seen)
-        era.starts = dict(begun.starts)
+        era.filled[router] = begun
         return begun
 
     def _history(self, scenario: Scenario) -> InputHistory:

@@ -44,7 +44,7 @@ from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.machine import START, ResultPosition
 from spojoin.query.fingerprint import is_same_order
-from spojoin.wire.records import NEVER, SourceState
+from spojoin.wire.records import NEVER
 
 #: The offset of a message, and a row within it.
 At = tuple[int, int]
@@ -54,7 +54,7 @@ _LAST: At = (1 << 60, 0)
 
 @dataclass(slots=True)
 class Era:
-    """One generation's log and its output."""
+    """One generation's log and its output; `filled`: where each router began that may have written the first frame."""
 
     number: int
     scenario: Scenario
@@ -63,8 +63,13 @@ class Era:
     frames: FramesFollower = field(default_factory=FramesFollower)
     results: ResultsFollower = field(default_factory=ResultsFollower)
     result_positions: list[ResultPosition] = field(default_factory=lambda: [START])
-    starts: SourceState = field(default_factory=dict)
+    filled: dict[str, Beginning] = field(default_factory=dict)
     backfill: Backfill = Backfill.WINDOW
+
+    @property
+    def beginning(self) -> Beginning:
+        """Where the router began whose claim came before the first frame."""
+        return self.filled.get(self.frames.first_router, self.begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +165,13 @@ def _check_highs(era: Era, before: tuple[Era, RunOutcome], charge: RowsInCharge)
 def _charge(era: Era, successor: Era | None) -> RowsInCharge:
     inputs = list(era.scenario.inputs)
     begin = {source: era.begun.cut.get(source, _FIRST) for source in inputs}
-    starts = {source: (at.offset, at.row) for source, at in era.starts.items()}
+    starts = {source: (at.offset, at.row) for source, at in era.beginning.starts.items()}
     if successor is None:
         return RowsInCharge(starts, begin, {}, {})
     end = {source: successor.begun.cut.get(source, _FIRST) for source in inputs}
     if is_same_order(era.scenario.query, successor.scenario.query):
         return RowsInCharge(starts, begin, end, {})
-    reached = era.frames.accepted[-1].source if era.frames.accepted else era.starts
+    reached = era.frames.accepted[-1].source if era.frames.accepted else era.beginning.starts
     read = {source: (reached[source].offset, reached[source].row) if source in reached else _FIRST for source in inputs}
     return RowsInCharge(starts, begin, end, read)
 
@@ -178,6 +183,7 @@ def _judge_era(era: Era, outcome: RunOutcome, charge: RowsInCharge) -> list[Sour
     if charge.end and not charge.read_end:  # the next one continues its order, so its rows are the first of all rows
         valid = valid[: len(order)]
     _check_order(era, order, valid)
+    _check_numbers(era)
     _check_silence(era, outcome, order, charge)
     _check_rows(era, outcome, order, charge)
     if era.begun.cut and outcome.frames.accepted:
@@ -213,6 +219,14 @@ def _check_order(era: Era, order: list[SourceRow], valid: list[SourceRow]) -> No
         check_same_order(order, valid)
     else:
         check_partitions_in_order(order)
+
+
+def _check_numbers(era: Era) -> None:
+    """Check that numbers begin where the router says that wrote the first frame: others may have looked back less."""
+    beginning, log = era.beginning, era.frames
+    said = beginning.first_seq or sum(beginning.first_indexes)
+    if log.accepted and (log.first_indexes, log.first_seq) != (beginning.first_indexes, said):
+        raise Wrong(f"generation {era.number}: seqs begin at {log.first_seq}; by where its rows begin, at {said}")
 
 
 def _check_silence(era: Era, outcome: RunOutcome, order: list[SourceRow], charge: RowsInCharge) -> None:

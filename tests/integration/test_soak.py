@@ -67,6 +67,7 @@ def test_running_processes_serve_another_query_without_a_restart(tmp_path: Path)
 
 
 def test_a_short_soak_passes(tmp_path: Path) -> None:
-    asked = SoakOptions(minutes=0.25, seed=3, rate=500.0, every=1.0, kinds="kill,redis,rescale,move", output=tmp_path)
+    kinds = "kill,redis,rescale,move"
+    asked = SoakOptions(minutes=0.25, seed=3, rate=500.0, every=1.0, sinks=2, kinds=kinds, output=tmp_path)
     assert soak_services(asked) == 0
     assert (tmp_path / "soak.md").read_text().endswith("passed\n")

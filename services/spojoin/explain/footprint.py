@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +30,9 @@ RATING_BYTES = 9  # a code and its kind
 ORDER_BYTES = 20  # of a tuple in an order of values: its offset, code and tie
 RANK_BYTES = 4
 LEAST_BLOCK = 32  # values of a block of which the least is known, and those of runs of blocks
+
+#: What the chart allows a worker; what its process takes without a window; its peak, in times of the index, in merges.
+WORKER_BYTES_MAX, WORKER_BYTES_ALONE, MERGING = 2 << 30, 256 << 20, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +227,13 @@ def _worker(query: Query, sizes: SetupSizes, window: int) -> int:
     node = _node_tuples(query, sizes)
     each = [bytes_per_tuple(query, one, node) * windows_held(query, one.target) for one in directions]
     return round(sum(each) * window / sizes.columns)
+
+
+def window_tuples_of_column(query: Query, sizes: SetupSizes) -> int:
+    """The most tuples of a window that a worker of the chart's size holds of its column."""
+    window = window_tuples(query, sizes)
+    bytes_a_tuple = _worker(query, replace(sizes, columns=1), window) / window
+    return int((WORKER_BYTES_MAX - WORKER_BYTES_ALONE) / (MERGING * bytes_a_tuple))
 
 
 def _node_tuples(query: Query, sizes: SetupSizes) -> int:

@@ -13,6 +13,7 @@ from rich.table import Table
 from spojoin.evaluation.choices import stand_in
 from spojoin.explain.footprint import (
     TEXT_MEAN_BYTES,
+    WORKER_BYTES_MAX,
     PayloadColumn,
     ServiceState,
     SetupSizes,
@@ -23,6 +24,7 @@ from spojoin.explain.footprint import (
     payload_columns,
     version_bytes,
     window_tuples,
+    window_tuples_of_column,
 )
 from spojoin.explain.selectivity import Selectivity, measure
 from spojoin.explain.topic_bytes import TopicBytes, topic_bytes
@@ -106,7 +108,7 @@ class QueryPlan:
 
     conditions: the conditions, and where they are evaluated; rows: what a row of each stream's window takes
     batch_tuples: delta; batches: those of a full window; matches_per_probe: as expected from the sample
-    columns_rule: whether columns of workers may be by key
+    columns_rule: whether columns of workers may be by key; memory_rule: how many of them the window needs
     """
 
     query: Query
@@ -118,6 +120,7 @@ class QueryPlan:
     batches: int
     window_rules: tuple[str, ...]
     columns_rule: str
+    memory_rule: str
     topics: tuple[TopicPlan, ...]
     state: tuple[ServiceState, ...]
     selectivity: Selectivity | None
@@ -143,6 +146,7 @@ def explain(query: Query, samples: Mapping[str, pa.Table] | None = None, sizes: 
         batches=-(-window // delta),
         window_rules=_window_rules(query, sizes),
         columns_rule=_columns_rule(query, sizes, selectivity),
+        memory_rule=_memory_rule(query, sizes),
         topics=_topics(query, sizes),
         state=expected_state(query, sizes),
         selectivity=selectivity,
@@ -269,6 +273,16 @@ def _columns_rule(query: Query, sizes: SetupSizes, measured: Selectivity | None)
     return f"{rule}; with {sizes.columns} columns {hot}"
 
 
+def _memory_rule(query: Query, sizes: SetupSizes) -> str:
+    """A sentence on how large a window one column may have, and how many columns this one needs."""
+    most, window = window_tuples_of_column(query, sizes), window_tuples(query, sizes)
+    most -= most % 10 ** max(len(str(most)) - 2, 0)
+    columns = -(-window // most)
+    needs = "this window needs no more" if columns == 1 else f"{window:,} need {columns} columns"
+    allowed = f"a worker may have {WORKER_BYTES_MAX >> 30} GiB in the chart"
+    return f"{allowed}: enough for a window of about {most:,} tuples in one column; {needs}"
+
+
 def _nearest_rules(query: Query) -> Iterator[str]:
     best = query.answers.best
     if best is None or not best.nearest:
@@ -361,6 +375,7 @@ def render(plan: QueryPlan, console: Console, *, is_served: bool = True) -> None
         batches = f"batches of up to {plan.batch_tuples:,} tuples, about {plan.batches:,} in {whole}"
         console.print(batches, highlight=False)
         console.print(escape(plan.columns_rule), highlight=False)
+        console.print(plan.memory_rule, highlight=False)
     for table in (_condition_table(plan), _key_table(plan), _index_table(plan), _row_table(plan)):
         console.print(table)
     for table in (_state_table(plan), _topic_table(plan), _bytes_table(plan)) if is_served else ():

@@ -52,7 +52,7 @@ class LogFollower:
     def _accept_barrier(self, barrier: Barrier) -> bool:
         if barrier.epoch <= self.epoch:  # P2.3: if two routers claim the same epoch, the first in the log gets it
             return False
-        if self.epoch < 0:
+        if self.next_frame == 0:  # P2.5
             self.first_indexes = barrier.first_indexes
             self.next_seq = barrier.first_seq or sum(barrier.first_indexes)
         self.epoch = barrier.epoch

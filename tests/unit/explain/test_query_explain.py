@@ -6,14 +6,16 @@ import itertools
 import numpy as np
 import pyarrow as pa
 import pytest
+import yaml
 from rich.console import Console
 
 from spojoin.columns.stream_columns import arrow_schema
 from spojoin.errors import ConfigurationError
-from spojoin.explain.footprint import SetupSizes
+from spojoin.explain.footprint import WORKER_BYTES_MAX, SetupSizes
 from spojoin.explain.plan import explain, render
 from spojoin.protocol.topology import TOPOLOGY
 from spojoin.query.load import parse_query
+from tests.support.chart import CHART
 from tests.support.query_texts import TRIPS, typed
 
 
@@ -59,6 +61,21 @@ def test_the_plan_says_whether_columns_may_be_by_key():
     plan = explain(parse_query(typed("l.i < r.i AND l.g = r.g")))
     assert plan.columns_rule == "columns of workers may be by key, that of l.g = r.g (columns_by: key)"
     assert plan.columns_rule in shown(plan)
+
+
+@pytest.mark.parametrize(
+    ("window", "needs"), [(1_000_000, "this window needs no more"), (100_000_000, "100,000,000 need 11 columns")]
+)
+def test_the_plan_says_how_many_columns_a_window_needs(window: int, needs: str):
+    plan = explain(parse_query(TRIPS.replace("'10K' ON '100K'", f"'{window // 10}' ON '{window}'")))
+    assert plan.memory_rule.startswith("a worker may have 2 GiB in the chart: enough for a window of about ")
+    assert needs in plan.memory_rule
+    assert plan.memory_rule in shown(plan)
+
+
+def test_the_chart_gives_a_worker_the_memory_that_the_plan_counts_on():
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert values["pojoin"]["resources"]["limits"]["memory"] == f"{WORKER_BYTES_MAX >> 30}Gi"
 
 
 def test_the_share_of_hot_searches_comes_from_the_sample():

@@ -91,10 +91,12 @@ def test_a_closing_barrier_of_an_old_epoch_closes_nothing():
     assert accepted([Barrier(3, "a"), Barrier(2, "b", closes=True), frame(3, 0, 0, 0)]) == [True, False, True]
 
 
-def test_the_first_barrier_sets_the_first_seq_and_no_later_one_moves_it():
+def test_numbers_begin_where_the_claim_says_under_which_the_first_frame_was_written():
     reader = LogFollower()
     assert reader.accept(Barrier(0, "a", first_indexes=(30, 12)))
     assert reader.accept(Barrier(1, "b", first_indexes=(31, 12)))
-    assert (reader.first_indexes, reader.next_seq) == ((30, 12), 42)
-    assert not reader.accept(frame(1, 0, 0, 0))
-    assert reader.accept(frame(1, 0, 42, 0))
+    assert (reader.first_indexes, reader.next_seq) == ((31, 12), 43)
+    assert not reader.accept(frame(1, 0, 42, 0))
+    assert reader.accept(frame(1, 0, 43, 0))
+    assert reader.accept(Barrier(2, "c", first_indexes=(32, 12)))
+    assert (reader.first_indexes, reader.next_seq) == ((31, 12), 44)

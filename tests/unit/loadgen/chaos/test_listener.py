@@ -35,9 +35,9 @@ def heard(records, judge=lambda _answers: None):
     writer = log.writer()
     for headers, content in records:
         writer.append(RESULTS, content, headers)
-    with ResultListener(log, RESULTS, judge) as listener:
+    with ResultListener(log, RESULTS.topic, judge) as listener:
         deadline = time.monotonic() + 30
-        while listener._position < len(records) and time.monotonic() < deadline and listener._error is None:
+        while listener._positions[RESULTS] < len(records) and time.monotonic() < deadline and listener._error is None:
             time.sleep(0.01)
         yield listener
 

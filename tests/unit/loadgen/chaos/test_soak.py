@@ -7,16 +7,22 @@ import pytest
 
 from loadgen.chaos.listener import Arrival, HeardAnswers
 from loadgen.chaos.soak import Soak, SoakOutcome, SoakRules, markdown
-from loadgen.chaos.soak_plan import Act, SoakSetup, acts
+from loadgen.chaos.soak_plan import Act, SoakLimits, SoakSetup, acts
 from loadgen.chaos.soak_session import recomputed
 from loadgen.chaos.ties import TiedJoin, TiedRows
 from loadgen.chaos.watch import PART_SAMPLES_MIN, PARTS, DiskWatch, MemoryWatch
 
 
 def test_the_same_seed_gives_the_same_acts():
-    one, again, other = (list(islice(acts(seed, list(Act), 3, 5.0), 200)) for seed in (1, 1, 2))
+    one, again, other = (list(islice(acts(seed, list(Act), SoakLimits(3), 5.0), 200)) for seed in (1, 1, 2))
     assert one == again != other
     assert {planned.act for planned in one} == set(Act)
+    assert {planned.setup.intakes for planned in one} == {0, 1, 2}
+
+
+def test_several_sinks_have_processes_of_their_own():
+    moves = islice(acts(1, [Act.MOVE], SoakLimits(2, sinks=2), 5.0), 50)
+    assert {planned.setup.packing for planned in moves} == {"apart", "answerer"}
 
 
 def test_memory_is_compared_by_setup_with_its_own_first_tenth():
@@ -95,7 +101,7 @@ def soaked(parts, lasts_s=2_000.0):
     soak = Soak(
         parts, parts, rules, MemoryWatch(), DiskWatch(10_000, {}), lambda _: None, clock=parts.clock, sleep=parts.sleep
     )
-    soak.run(acts(1, list(Act), 3, 5.0))
+    soak.run(acts(1, list(Act), SoakLimits(3), 5.0))
     return soak
 
 

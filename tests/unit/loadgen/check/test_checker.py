@@ -289,7 +289,7 @@ def of_two_sinks(frame, begin, end, last, seqs):
 def followed(messages):
     """What a chain has of records that come so, before and after they end."""
     chain = RecordChain()
-    early = EarlyRecords(chain)
+    early = EarlyRecords(chain, chain.take)
     for each in messages:
         early.take(each)
     so_far = chain.tuples
