@@ -29,6 +29,7 @@ from spojoin.ports.interfaces import LogPartition, LogRecord, SystemClock
 from spojoin.ports.kafka import KafkaLog
 from spojoin.ports.redis_store import RedisStore
 from spojoin.ports.shared_state import SharedState
+from spojoin.protocol.blocks import blocks_of
 from spojoin.protocol.machine import ResultPosition
 from spojoin.protocol.result_partitions import partitions_of
 from spojoin.protocol.topology import Topic
@@ -37,7 +38,6 @@ from spojoin.reading.parse import NO_SCHEMAS, parser
 from spojoin.runtime.generations import GenerationsTopic
 from spojoin.runtime.service import create_topics
 from spojoin.runtime.topics import Topics
-from spojoin.wire.blocks import blocks_of
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import Announcement, Block, Frame, Part, Positions, SourcePosition
 

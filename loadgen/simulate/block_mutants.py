@@ -9,14 +9,14 @@ from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 from loadgen.simulate.mutants import Mutant, Patches, planted
+from spojoin.protocol import blocks
+from spojoin.protocol.blocks import Originals, rows_of
 from spojoin.protocol.machine import Action
 from spojoin.protocol.topology import Topic
 from spojoin.roles.intake.machine import InputAhead, IntakeMachine
 from spojoin.roles.router import block_rows
 from spojoin.roles.router.block_rows import BlockRows, Settlement
 from spojoin.roles.router.physical_input import rows_where
-from spojoin.wire import blocks
-from spojoin.wire.blocks import Originals, rows_of
 from spojoin.wire.records import Block, Frame, Place, Rows
 
 BLOCK_MUTANTS: dict[str, Mutant] = {}
@@ -107,6 +107,11 @@ def _promise_before_its_rows() -> Patches:
         return made if rows.heartbeat_us is None else replace(made, heartbeat_us=rows.heartbeat_us)
 
     return [patch.object(blocks, "_block", promising)]
+
+
+@_mutant("left-out-rows-counted", "rows of a block count up also where rows between them were left out")
+def _left_out_rows_counted() -> Patches:
+    return [patch.object(blocks, "_first_if_counted", lambda rows, _offsets: rows[:1])]
 
 
 @_mutant("refused-left-out", "dead letters of blocks are left out")

@@ -19,13 +19,13 @@ from loadgen.simulate.oracle import OracleJoin, SourceRow, Value, evaluate, is_r
 from loadgen.simulate.process import ALL_APART, ALONE, DrawnPacking, draw_instances, draw_packings
 from spojoin.arrays import I64
 from spojoin.model import Computed, Domain, KeyColumn, Order, Query
+from spojoin.protocol.blocks import Originals
 from spojoin.protocol.key_columns import key_slots
 from spojoin.protocol.packing import ANSWERER_NAME, parse_packing
 from spojoin.protocol.result_partitions import ResultPartition, partitions_of
 from spojoin.protocol.topology import Role
 from spojoin.query.load import parse_query
 from spojoin.roles.router.config import RouterConfig
-from spojoin.wire.blocks import Originals
 from spojoin.wire.records import DeadLetter, Rows
 
 REFUSED = "null or NaN"
@@ -333,7 +333,7 @@ SHRUNK = {
     "spojoin.protocol.stand_in.STINT_MS": (1, 1_000),
     "spojoin.roles.intake.machine.AHEAD_ROWS_MAX": (1, 8, 1 << 18),
     "spojoin.roles.router.block_rows.POSITIONS_MS": (0, 50, 1_000),
-    "spojoin.wire.blocks.BLOCK_ROWS_MAX": (1, 2, 1 << 16),
+    "spojoin.protocol.blocks.BLOCK_ROWS_MAX": (1, 2, 1 << 16),
 }
 
 

@@ -315,6 +315,7 @@ def plans(draw):
 def blocks(draw):
     n, first, slots = draw(small), draw(st.integers(0, 9)), draw(st.integers(0, 3))
     offsets = np.sort(first + np.array(draw(st.lists(small, min_size=n, max_size=n)), np.int64))
+    offsets = offsets[:1] if draw(st.booleans()) else offsets
     return draw(
         drawn(
             Block,

@@ -627,7 +627,9 @@ class Block:
     """The n coded rows that an intake has read from one input between two places (rule P23).
 
     first_offset, first_row: the place at which the block begins; next_offset, next_row: where the next one begins
-    refused: the dead letters between its rows, as `wire.blocks` writes them; None if there are none
+    offsets, rows, produced_ms: int64 (n,) as in `Rows`; offsets, produced_ms: int64 (1,) if all are equal
+    rows: int64 (1,), the first of them, if they count up from it in its message, and from 0 in each further one
+    refused: the dead letters between its rows, as `protocol.blocks` writes them; None if there are none
     heartbeat_us, latest_ms: NEVER if there is none
     other fields: as in `Rows`
     """
@@ -638,12 +640,12 @@ class Block:
     first_row: int
     next_offset: int
     next_row: int
-    offsets: Annotated[I64, Wire(ascends=True)]
-    rows: I64
+    offsets: Annotated[I64, Wire(ascends=True, lengths=lambda _, size: (1, size))]
+    rows: OneOrEach[I64]
     codes: Codes
     times_us: I64 | None
     keys: pa.Array
-    produced_ms: I64
+    produced_ms: OneOrEach[I64]
     heartbeat_us: int = NEVER
     latest_ms: int = NEVER
     payload: Seldom[pa.RecordBatch] = None
@@ -652,7 +654,7 @@ class Block:
     refused: Annotated[pa.RecordBatch | None, Wire(flag="has_{}", lengths=any_length)] = None
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return len(self.keys)
 
     @property
     def source(self) -> tuple[int, int]:

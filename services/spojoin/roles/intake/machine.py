@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from spojoin.protocol.blocks import blocks_of
 from spojoin.protocol.machine import Action, Emit, InputMachine, TableRows
 from spojoin.protocol.services import Rotation
 from spojoin.protocol.topology import Topic
-from spojoin.wire.blocks import blocks_of
 from spojoin.wire.records import (
     NEVER,
     InputEnd,

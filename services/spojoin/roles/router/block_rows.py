@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from spojoin.errors import Retryable
+from spojoin.protocol.blocks import Originals, rows_of
 from spojoin.protocol.machine import Action, Emit, InputMachine, InputThrough, ResultPosition, TableRows, Trim
 from spojoin.protocol.topology import Topic
 from spojoin.roles.router.physical_input import rows_behind
-from spojoin.wire.blocks import Originals, rows_of
 from spojoin.wire.records import (
     NEVER,
     Block,

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 
 from spojoin.errors import Retryable
+from spojoin.protocol import blocks
+from spojoin.protocol.blocks import blocks_of, rows_of
 from spojoin.protocol.machine import Action, Emit, InputMachine, ResultPosition, TableRows, Trim
 from spojoin.protocol.services import ALL, Rotation
 from spojoin.protocol.topology import Topic
 from spojoin.roles.intake import machine as intake_module
 from spojoin.roles.intake.machine import IntakeMachine
 from spojoin.roles.router.block_rows import POSITIONS_MS, BlockRows
-from spojoin.wire import blocks
-from spojoin.wire.blocks import blocks_of, rows_of
 from spojoin.wire.codec import decode, encode
 from spojoin.wire.records import (
     Block,

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
+from spojoin.arrays import I64
+from spojoin.kernels.segments import one_each, places_within, run_starts
 from spojoin.wire.records import NEVER, Block, Came, DeadLetter, Place, Rows
 
 #: A block holds at most this many rows, and its payload about this many bytes: far fewer than a message may have.
@@ -54,12 +57,12 @@ def _block(stream: int, partition: int, first: Place, behind: Place, rows: Rows,
         partition,
         *first,
         *behind,
-        offsets=rows.offsets[part],
-        rows=rows.rows[part],
+        offsets=_one_if_equal(rows.offsets[part]),
+        rows=_first_if_counted(rows.rows[part], rows.offsets[part]),
         codes=tuple(codes[part] for codes in rows.codes),
         times_us=None if rows.times_us is None else rows.times_us[part],
         keys=rows.keys[part],
-        produced_ms=rows.produced_ms[part],
+        produced_ms=_one_if_equal(rows.produced_ms[part]),
         heartbeat_us=NEVER if rows.heartbeat_us is None or not is_last else rows.heartbeat_us,
         latest_ms=NEVER if rows.latest_ms is None or not is_last else rows.latest_ms,
         payload=None if rows.payload is None else rows.payload[part],
@@ -67,6 +70,22 @@ def _block(stream: int, partition: int, first: Place, behind: Place, rows: Rows,
         joins=None if rows.joins is None else rows.joins[part],
         refused=_refused([letter for letter in rows.dead if first <= (letter.offset, letter.row) < behind]),
     )
+
+
+def _one_if_equal(values: I64) -> I64:
+    return values[:1] if len(values) and (values == values[0]).all() else values
+
+
+def _first_if_counted(rows: I64, offsets: I64) -> I64:
+    return rows[:1] if len(rows) and (rows == _counted(offsets, int(rows[0]))).all() else rows
+
+
+def _counted(offsets: I64, first: int) -> I64:
+    """The rows of messages at these offsets, int64 (n,): from `first` on in the first message, from 0 in the others."""
+    sizes = np.diff(run_starts(offsets), append=len(offsets))
+    counted = places_within(sizes)
+    counted[: sizes[0]] += first
+    return counted
 
 
 def _refused(letters: list[DeadLetter]) -> pa.RecordBatch | None:
@@ -79,14 +98,16 @@ def _refused(letters: list[DeadLetter]) -> pa.RecordBatch | None:
 
 def rows_of(block: Block, originals: Originals) -> Rows:
     """The rows of a block."""
+    count = len(block)
+    offsets = one_each(block.offsets, count)
     return Rows(
-        offsets=block.offsets,
-        rows=block.rows,
+        offsets=offsets,
+        rows=_counted(offsets, int(block.rows[0])) if len(block.rows) < count else block.rows,
         next_offset=block.next_offset,
         codes=block.codes,
         times_us=block.times_us,
         keys=block.keys,
-        produced_ms=block.produced_ms,
+        produced_ms=one_each(block.produced_ms, count),
         dead=list(_letters(block)),
         heartbeat_us=None if block.heartbeat_us == NEVER else block.heartbeat_us,
         payload=block.payload,
