@@ -51,14 +51,14 @@ def _rows_a_block(rows: Rows) -> int:
 
 def _block(stream: int, partition: int, first: Place, behind: Place, rows: Rows, part: slice) -> Block:
     """The rows of a part, with the dead letters between two places; the last part has what is said behind the rows."""
-    is_last = behind == rows.end
+    is_last, offsets = behind == rows.end, _one_if_equal(rows.offsets[part])
     return Block(
         stream,
         partition,
         *first,
         *behind,
-        offsets=_one_if_equal(rows.offsets[part]),
-        rows=_first_if_counted(rows.rows[part], rows.offsets[part]),
+        offsets=offsets,
+        rows=_first_if_counted(rows.rows[part], offsets),
         codes=tuple(codes[part] for codes in rows.codes),
         times_us=None if rows.times_us is None else rows.times_us[part],
         keys=rows.keys[part],
@@ -77,11 +77,13 @@ def _one_if_equal(values: I64) -> I64:
 
 
 def _first_if_counted(rows: I64, offsets: I64) -> I64:
-    return rows[:1] if len(rows) and (rows == _counted(offsets, int(rows[0]))).all() else rows
+    return rows[:1] if len(rows) and (rows == _counted(offsets, int(rows[0]), len(rows))).all() else rows
 
 
-def _counted(offsets: I64, first: int) -> I64:
-    """The rows of messages at these offsets, int64 (n,): from `first` on in the first message, from 0 in the others."""
+def _counted(offsets: I64, first: int, count: int) -> I64:
+    """The rows of a block, int64 (count,): from `first` on in its first message, and from 0 in the others."""
+    if len(offsets) == 1:
+        return np.arange(first, first + count)
     sizes = np.diff(run_starts(offsets), append=len(offsets))
     counted = places_within(sizes)
     counted[: sizes[0]] += first
@@ -99,10 +101,9 @@ def _refused(letters: list[DeadLetter]) -> pa.RecordBatch | None:
 def rows_of(block: Block, originals: Originals) -> Rows:
     """The rows of a block."""
     count = len(block)
-    offsets = one_each(block.offsets, count)
     return Rows(
-        offsets=offsets,
-        rows=_counted(offsets, int(block.rows[0])) if len(block.rows) < count else block.rows,
+        offsets=one_each(block.offsets, count),
+        rows=_counted(block.offsets, int(block.rows[0]), count) if len(block.rows) < count else block.rows,
         next_offset=block.next_offset,
         codes=block.codes,
         times_us=block.times_us,
