@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
@@ -60,16 +61,16 @@ def close(nodes: list[Node], group: int, size_max: int) -> None:
         begin += 1
 
 
-def gather(nodes: list[Node], group: int, size_max: int) -> None:
-    """Merge the two newest neighbours before `group` while both hold equally many whole groups and fit into one node.
+def gather(nodes: list[Node], group: int, size_max: int, fan_in: int) -> None:
+    """Merge the newest neighbours before `group` while `fan_in` hold equally many whole groups and fit into one node.
 
-    As in a binary counter, an index of g groups that no window leaves yet has about log2(g) nodes for them.
+    With two, as in a binary counter, an index of g groups that no window leaves yet has about log2(g) nodes for them.
     """
     end = next((at for at, node in enumerate(nodes) if node.group == group), len(nodes))
-    while end >= 2 and _may_share(nodes[end - 2], nodes[end - 1], size_max):
-        pair = nodes[end - 2 : end]
-        nodes[end - 2 : end] = [merged(pair, max(node.level for node in pair) + 1)]
-        end -= 1
+    while end >= fan_in and _may_share(nodes[end - fan_in : end], size_max):
+        some = nodes[end - fan_in : end]
+        nodes[end - fan_in : end] = [merged(some, max(node.level for node in some) + 1)]
+        end -= fan_in - 1
 
 
 def part(nodes: list[Node], is_cut: Callable[[Node], bool], size_max: int) -> None:
@@ -110,10 +111,11 @@ def _joins(nodes: list[Node], begin: int, end: int, group: int, size_max: int) -
     return same and _size(nodes[begin : end + 1]) <= size_max
 
 
-def _may_share(a: Node, b: Node, size_max: int) -> bool:
-    are_whole = all(node.group != NO_GROUP and node.level != LEAVING for node in (a, b))
-    are_alike = len(a.group_ends) == len(b.group_ends) and (a.group != b.group or a.group == SEVERAL)
-    return are_whole and are_alike and a.size + b.size <= size_max
+def _may_share(nodes: list[Node], size_max: int) -> bool:
+    are_whole = all(node.group != NO_GROUP and node.level != LEAVING for node in nodes)
+    are_others = all(a.group != b.group or a.group == SEVERAL for a, b in pairwise(nodes))
+    are_alike = len({len(node.group_ends) for node in nodes}) == 1
+    return are_whole and are_others and are_alike and _size(nodes) <= size_max
 
 
 def _middle(node: Node) -> int:

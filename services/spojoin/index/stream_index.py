@@ -56,6 +56,7 @@ class StreamIndex:
     taking: what is taken from partners besides their counts, if anything; then there is one direction
     is_self: whether a partner's seq is its index as long as the stream has no void row
     work: counts merges and builds
+    searched_one_in: one in how many frames searches it; if few do, more nodes cost less than to merge them
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class StreamIndex:
         self.directions = tuple(directions)
         self.output, self.limit, self.is_self = output, limit, is_self
         self.work = Work() if work is None else work
+        self.searched_one_in = 1
         self._counts_only = output is Output.COUNT
         self._taking, self._is_taking = taking, taking.sums or taking.chooses
         self._with_seqs = taking.chooses or not self._counts_only
@@ -407,7 +409,8 @@ class StreamIndex:
     def _close_groups(self, group: int) -> None:
         if group > self._group >= 0:
             merging.close(self._nodes, self._group, self._node_max)
-            merging.gather(self._nodes, group, self._left_max())
+            is_seldom = self._counts_only and self.searched_one_in >= merging.FAN_IN
+            merging.gather(self._nodes, group, self._left_max(), merging.FAN_IN if is_seldom else 2)
         elif 0 <= group < self._group:
             merging.close(self._nodes, group, self._node_max)
         self._group = max(self._group, group)

@@ -24,8 +24,9 @@ def seqs(number):
     return list(range(number * SIZE, (number + 1) * SIZE))
 
 
-def filled(numbers, group=lambda number: number):
+def filled(numbers, group=lambda number: number, one_in=1):
     index = StreamIndex((Direction(0, 0, True, PREDICATES),), Output.COUNT, None, True)
+    index.searched_one_in = one_in
     for number in numbers:
         index.add(batch_of(number, number * SIZE, rows(number), seqs(number), group(number)))
     return index
@@ -46,6 +47,12 @@ def test_whole_groups_share_nodes_as_in_a_binary_counter(batches, expected):
     assert all(node.group == SEVERAL for node in index._nodes if node.size > SIZE)
 
 
+@pytest.mark.parametrize(("batches", "expected"), [(4, [1, 1, 1, 1]), (5, [4, 1]), (13, [4, 4, 4, 1]), (17, [16, 1])])
+def test_an_index_that_few_frames_search_merges_its_groups_less_often(batches, expected):
+    assert sizes(filled(range(batches), one_in=8)) == expected
+    assert sizes(filled(range(batches), one_in=3)) != expected or batches in (5, 17)
+
+
 def test_a_group_of_several_batches_is_whole_before_it_shares_a_node():
     assert sizes(filled(range(7), group=lambda number: number // 3)) == [6, 1]
     assert sizes(filled(range(6), group=lambda number: number // 3)) == [3, 1, 1, 1]
@@ -62,12 +69,13 @@ def test_a_group_that_has_ended_shares_a_node_before_the_next_one_begins():
 
 @pytest.mark.parametrize("lower", [0, SIZE, 3 * SIZE, 3 * SIZE + 1, 8 * SIZE - 1])
 @pytest.mark.parametrize("late", [None, 2, 5])
-def test_windows_that_leave_groups_one_by_one_find_what_a_loop_finds(lower, late):
+@pytest.mark.parametrize("one_in", [1, 8])
+def test_windows_that_leave_groups_one_by_one_find_what_a_loop_finds(lower, late, one_in):
     naive = NaiveWindow()
     for number in range(9):
         naive.add(number * SIZE, rows(number), seqs(number))
     order = [number for number in range(9) if number != late] + ([] if late is None else [late])
-    index = filled(order)
+    index = filled(order, one_in=one_in)
     probes = rows(99)
     for bound in (lower, min(lower + SIZE, 8 * SIZE)):
         bounds = np.sort(np.resize([lower, bound], len(probes)))

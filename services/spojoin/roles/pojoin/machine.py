@@ -152,9 +152,11 @@ class PoJoinMachine(WindowMachine):
     def _evaluate_frame(self, frame: Frame) -> Iterator[Action]:
         share = self._share
         assert share is not None, "only a worker in the grid is asked"
-        asked = grid_of(frame).asked(frame.frame_id, share.column)
+        grid = grid_of(frame)
+        asked = grid.asked(frame.frame_id, share.column)
         self._stood_in += asked != self._worker
         for stream, batches in self._batches.items():
+            batches.index.searched_one_in = grid.rows
             end = frame.slices[stream].handover_batch
             batches.hand_over(end, *self._reached(frame, stream), frame.spread)
         chunks = Chunks(frame.answers, lists_pairs=self._plan.lists_pairs)
