@@ -86,22 +86,6 @@ def _closed_log_goes_on() -> Patches:
     return [patch.object(LogFollower, "accept", again)]
 
 
-@_mutant(
-    "numbers-of-another-claim", "numbers begin where the first claim says, whichever router writes the first frame"
-)
-def _numbers_of_another_claim() -> Patches:
-    accept = LogFollower._accept_barrier
-
-    def first(self: LogFollower, barrier: Barrier) -> bool:
-        numbers, is_first = (self.first_indexes, self.next_seq), self.epoch < 0
-        accepted = accept(self, barrier)
-        if not is_first:
-            self.first_indexes, self.next_seq = numbers
-        return accepted
-
-    return [patch.object(LogFollower, "_accept_barrier", first)]
-
-
 @_mutant("earlier-cut-forgotten", "a generation that ends while it fills its windows hands on how far it has read")
 def _earlier_cut_forgotten() -> Patches:
     return [patch.object(ClosingRouter, "_source", lambda self: dict(self.sources()))]
