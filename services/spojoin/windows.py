@@ -112,6 +112,16 @@ class Window(ABC):
         """Whether each slide has at least `rows` rows: then batches of that size end with slides, and share a bound."""
         return self.rows_a_slide is not None and self.rows_a_slide >= rows
 
+    def batch_tuples(self, most: int) -> int:
+        """How many tuples a batch has: `most`, or an equal part of a slide that has more.
+
+        So frames, which end with batches, are alike, and rows of workers that take them in turn have as much to do.
+        """
+        if self.rows_a_slide is None or self.rows_a_slide < most:
+            return most
+        parts = -(-self.rows_a_slide // most)
+        return -(-self.rows_a_slide // parts)
+
     def ends_slide(self, place: int) -> bool:
         """Whether a slide ends just before a place; False if the place alone doesn't determine it."""
         return self.rows_a_slide is not None and place % self.slide == 0

@@ -22,6 +22,19 @@ def holds(window, earlier: int, at: int) -> bool:
     return earlier >= window_begin(at, window.length, window.slide)
 
 
+@given(st.integers(1, 200), st.integers(1, 40))
+def test_batches_are_equal_parts_of_a_slide_that_is_larger(slide, most):
+    size = RowWindow(3 * slide, slide).batch_tuples(most)
+    assert 1 <= size <= most
+    if slide >= most:
+        assert -(-slide // size) == -(-slide // most), "no more batches than necessary"
+        assert size - (slide - 1) % size - 1 < -(-slide // size), "each lacks less than a row of the others"
+
+
+def test_other_windows_have_no_part_in_the_size_of_batches():
+    assert [window.batch_tuples(8) for window in (TimeWindow(60, 20), AllRows(), RowWindow(6, 2))] == [8, 8, 8]
+
+
 @given(MOVING, AT)
 def test_a_window_begins_with_the_first_that_it_holds(window, at):
     begin = window.begins(at)

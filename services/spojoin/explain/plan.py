@@ -185,7 +185,7 @@ def _rows(query: Query, sizes: SetupSizes, samples: Mapping[str, pa.Table]) -> t
 
 def batch_tuples(window: Window, sizes: SetupSizes) -> int:
     """Delta: a batch is sealed at this size, and at the end of a slide that is larger than it."""
-    return min(sizes.batch_tuples, window.rows or sizes.batch_tuples)
+    return min(window.batch_tuples(sizes.batch_tuples), window.rows or sizes.batch_tuples)
 
 
 def _keys(query: Query) -> list[KeyPlan]:

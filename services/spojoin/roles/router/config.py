@@ -27,7 +27,8 @@ class RouterConfig:
     columns_by_key: whether the columns share the tuples by their keys, which the query must then have
     frame_tuples: a frame is closed at this size, or `linger_ms` after its first tuple, or ten times as long after it
         if several other frames wait for their results
-    batch_tuples: delta; a stream's batch is sealed at this size, at a slide's end, or `batch_frames` after its start
+    batch_tuples: delta; a stream's batch is sealed at this size, or at an equal part of a larger slide, at a slide's
+        end, or `batch_frames` after its start
     handover_frames: a batch is immutable from this many frames after its seal
     credits_frames: how many frames may be under way before their results are out
     """

@@ -40,6 +40,7 @@ class StreamBook:
     def __init__(self, window: Window, config: RouterConfig) -> None:
         self._window = window
         self._config = config
+        self._batch_tuples = window.batch_tuples(config.batch_tuples)
         self._slide_is_large = window.has_slides_of(config.batch_tuples)
         self.count = 0
         self.batch_id = 0
@@ -161,8 +162,11 @@ class StreamBook:
     # -- cutting the next frame
 
     def batch_room(self) -> int:
-        """How many more tuples fit into the batch; the frame must end with it."""
-        return self._config.batch_tuples - (self.count - self.batch_first)
+        """How many more tuples fit into the batch; the frame must end with it.
+
+        At least one: batches may have become smaller, and one that has too many tuples ends with the next frame.
+        """
+        return max(self._batch_tuples - (self.count - self.batch_first), 1)
 
     def slide_room(self) -> int:
         """How many more rows, void ones included, fit into a large slide; the frame must end with it."""
@@ -177,7 +181,7 @@ class StreamBook:
         if not len(crossing) or crossing[0] == 0:  # a frame can't end before its first tuple
             return len(times_us)
         size = self.count - self.batch_first + int(crossing[0])
-        return int(crossing[0]) if 4 * size >= self._config.batch_tuples else len(times_us)
+        return int(crossing[0]) if 4 * size >= self._batch_tuples else len(times_us)
 
     def _last_of(self, times_us: I64) -> int:
         if self._times is not None and self.count > self.batch_first and len(self._times):
@@ -193,9 +197,9 @@ class StreamBook:
         if size == 0:
             return False
         end_place = self.next_place + added + void
-        if size >= self._config.batch_tuples or (self._slide_is_large and self._window.ends_slide(end_place)):
+        if size >= self._batch_tuples or (self._slide_is_large and self._window.ends_slide(end_place)):
             return True
-        if self._ends_version or (ends_slide and 4 * size >= self._config.batch_tuples):
+        if self._ends_version or (ends_slide and 4 * size >= self._batch_tuples):
             return True
         # A slow stream's batches are sealed by age, so that the log's tail stays short (P8).
         return self._batch_frame >= 0 and frame_id - self._batch_frame >= self._config.batch_frames

@@ -1,11 +1,13 @@
-"""What a router restores of a stream from batches, where its frames come later."""
+"""What a router restores of a stream from batches, where its frames come later, and how large batches get."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from spojoin.kernels.tail import Tail
-from spojoin.roles.router.stream_book import batches_then_tail
+from spojoin.roles.router.config import RouterConfig
+from spojoin.roles.router.stream_book import StreamBook, batches_then_tail
+from spojoin.windows import RowWindow
 
 
 def tail(first, *values):
@@ -40,3 +42,11 @@ def test_a_batch_that_is_missing_among_later_ones_is_in_the_tail():
     later = (2, np.array([2, 3], np.int64))
     assert held(batches_then_tail([later], tail(0, 0, 1, 2, 3, 4))) == (0, [0, 1, 2, 3, 4])
     assert held(batches_then_tail([later, (0, np.array([0], np.int64))], tail(1, 1, 2, 3))) == (0, [0, 1, 2, 3])
+
+
+def test_a_batch_that_is_larger_than_batches_are_now_ends_with_the_next_row():
+    book = StreamBook(RowWindow(30, 10), RouterConfig("r", batch_tuples=8))
+    assert book.batch_room() == 5
+    book.count = 7
+    assert book.batch_room() == 1
+    assert book.seals_after(0, 1, 0, ends_slide=False)
