@@ -278,9 +278,10 @@ def _memory_rule(query: Query, sizes: SetupSizes) -> str:
     most, window = window_tuples_of_column(query, sizes), window_tuples(query, sizes)
     most -= most % 10 ** max(len(str(most)) - 2, 0)
     columns = -(-window // most)
-    needs = "this window needs no more" if columns == 1 else f"{window:,} need {columns} columns"
+    held = "table" if query.has_table else "window"
+    needs = f"this {held} needs no more" if columns == 1 else f"{window:,} need {columns} columns"
     allowed = f"a worker may have {WORKER_BYTES_MAX >> 30} GiB in the chart"
-    return f"{allowed}: enough for a window of about {most:,} tuples in one column; {needs}"
+    return f"{allowed}: enough for a {held} of about {most:,} tuples in one column; {needs}"
 
 
 def _nearest_rules(query: Query) -> Iterator[str]:
