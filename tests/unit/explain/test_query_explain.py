@@ -30,7 +30,7 @@ def test_the_plan_of_a_self_join():
     assert [(k.stream, k.slot, k.text) for k in plan.keys] == [("trips", 0, "distance"), ("trips", 1, "air_time")]
     assert [(i.direction, i.intervals) for i in plan.indexes] == [("as left", 2), ("as right", 2)]
     assert "prefix bitmaps" in plan.indexes[0].structure  # as the first partners alone are listed
-    assert (plan.batch_tuples, plan.batches) == (8_192, 13)
+    assert (plan.batch_tuples, plan.batches) == (5_000, 20)
     assert "ceil(c / 10000) * 10000 - 100000" in plan.window_rules[0]
     assert plan.window_rules[1] == "the bound is constant in a frame"
     assert (plan.selectivity, plan.matches_per_probe) == (None, None)
