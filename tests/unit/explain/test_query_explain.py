@@ -214,7 +214,7 @@ def test_the_plan_as_rendered_text():
         "farther-in-less-time",
         "l.distance > r.distance",
         "50 %",
-        "13 in a window",
+        "20 in a window",
         "in.trips",
         "PO-Join worker",
     ):

@@ -43,5 +43,6 @@ def test_rows_that_are_not_in_the_index_count_for_a_slide():
 
 
 def test_those_of_a_slide_that_goes_on_are_not():
-    assert nodes_after(2 * SLIDE + BATCH) == [2 * SLIDE, BATCH]
-    assert nodes_after(2 * SLIDE - 4) == [SLIDE, BATCH, BATCH]
+    part = 7  # of a slide, which has three batches
+    assert nodes_after(2 * SLIDE + part) == [2 * SLIDE, part]
+    assert nodes_after(2 * SLIDE - 4) == [SLIDE, part, part]
