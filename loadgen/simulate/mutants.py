@@ -285,12 +285,13 @@ def _partials_in_order() -> Patches:
     return [patch.object(LogicalAndMachine, "wants", wants)]
 
 
-@_mutant("runs-forgotten", "a silent joiner forgets its runs for batches before one that another joiner has sorted")
+@_mutant("runs-forgotten", "a silent joiner forgets its runs for batches before one that is made")
 def _runs_forgotten() -> Patches:
     is_made = standby._is_made
 
-    def made(record: Record, read: Batch, *, has_run: bool) -> bool:
-        return is_made(record, read, has_run=has_run or isinstance(record, Run))
+    def made(record: Record, read: Batch) -> bool:
+        is_earlier = isinstance(record, Run) and record.stream == read.stream and record.batch_id < read.batch_id
+        return is_earlier or is_made(record, read)
 
     return [patch.object(standby, "_is_made", made)]
 

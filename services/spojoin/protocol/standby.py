@@ -146,14 +146,11 @@ class Standby(Machine):
                 yield action
 
     def _forget_made(self, batch: Batch) -> None:
-        """Forget what was kept for a batch that was read from its topic, and with its run those before it.
+        """Forget what was kept for a batch that was read from its topic.
 
-        The speaker sends its runs in order, but those of other joiners' batches say nothing about them.
+        It says nothing about earlier ones: other joiners, or the answerers of another packing, may have sorted it.
         """
-        key = batch.stream, batch.batch_id
-        kept = [emit.record for emit in self._unsaid]
-        has_run = any(isinstance(each, Run) and (each.stream, each.batch_id) == key for each in kept)
-        self._unsaid = deque(emit for emit in self._unsaid if not _is_made(emit.record, batch, has_run=has_run))
+        self._unsaid = deque(emit for emit in self._unsaid if not _is_made(emit.record, batch))
 
     # -- the seat
 
@@ -246,11 +243,9 @@ def standby_of(machine: Machine, seat: Seat | None, partition: int = 0) -> Stand
     return Standby(machine, seat, partition)
 
 
-def _is_made(record: Record, read: Batch, *, has_run: bool) -> bool:
-    """Whether a record is the batch that was read from its topic, or, if `has_run`, a run for it or an earlier one."""
-    if isinstance(record, Run):
-        return has_run and record.stream == read.stream and record.batch_id <= read.batch_id
-    return isinstance(record, Batch) and (record.stream, record.batch_id) == (read.stream, read.batch_id)
+def _is_made(record: Record, read: Batch) -> bool:
+    """Whether a record is the batch that was read from its topic, or a run for it."""
+    return isinstance(record, Run | Batch) and (record.stream, record.batch_id) == (read.stream, read.batch_id)
 
 
 def _is_out(record: Record, result_position: ResultPosition) -> bool:
