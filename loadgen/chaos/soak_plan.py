@@ -76,15 +76,15 @@ class SoakLimits:
         """The packings that have as many sinks."""
         return [each for each in PACKINGS if self.sinks == 1 or not parse_packing(each).is_shared(Role.SINK)]
 
+    @property
+    def first_setup(self) -> SoakSetup:
+        """The setup in which a soak begins."""
+        return SoakSetup(self.packings[0])
+
 
 def sinks_of(seed: int) -> int:
     """The number of sinks of a soak."""
     return random.Random(f"sinks {seed}").choice(SINKS)
-
-
-def first_setup(sinks: int) -> SoakSetup:
-    """The setup in which a soak begins."""
-    return SoakSetup(SoakLimits(1, sinks).packings[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +124,13 @@ def acts(seed: int, kinds: Sequence[Act], limits: SoakLimits, every_s: float) ->
     every_s: average seconds between two acts while all is well
     """
     rng = random.Random(f"soak {seed}")
-    setup, workers = first_setup(limits.sinks), 1
+    setup, workers = limits.first_setup, 1
     while True:
         act = rng.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
         after_s, is_hasty, draw = every_s * rng.uniform(0.5, 1.5), rng.random() < HASTY, rng.random()
         lasts_s, other, step = (
             rng.uniform(0.5, 12.0),
-            rng.randrange(max(len(limits.packings) - 1, 1)),
+            rng.randrange(len(limits.packings) - 1),
             rng.randrange(max(limits.workers - 1, 1)),
         )
         if act is Act.MOVE:

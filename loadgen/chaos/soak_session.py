@@ -18,7 +18,7 @@ from loadgen import machine
 from loadgen.chaos.listener import Arrival, HeardAnswers, ResultListener
 from loadgen.chaos.options import SoakOptions
 from loadgen.chaos.soak import Soak, SoakOutcome, SoakRules, markdown
-from loadgen.chaos.soak_plan import Act, SoakLimits, acts, first_setup, sinks_of
+from loadgen.chaos.soak_plan import Act, SoakLimits, acts, sinks_of
 from loadgen.chaos.soak_stage import SEGMENT_BYTES, SEGMENTS, SoakServed, SoakStage
 from loadgen.chaos.ties import TiedJoin, TiedRows
 from loadgen.chaos.watch import DiskWatch, MemoryWatch
@@ -84,8 +84,8 @@ def soak_services(asked: SoakOptions) -> int:
         cluster = stack.enter_context(local_cluster(console.print))
         log = stack.enter_context(Connection(cluster.broker.bootstrap).opened())
         logs = folder / "logs" if asked.output is None else asked.output / "logs"
-        sinks = sinks_of(seed) if asked.sinks is None else asked.sinks
-        stage = SoakStage(cluster, log, SoakServed(join, asked.workers, sinks, folder, logs), first_setup(sinks))
+        limits = SoakLimits(asked.workers, sinks_of(seed) if asked.sinks is None else asked.sinks)
+        stage = SoakStage(cluster, log, SoakServed(join, limits, folder, logs), limits.first_setup)
         stage.prepare()
         stage.start(stage.setup)
         stack.callback(stage.close)
@@ -133,8 +133,7 @@ def _soaked(
             soak = Soak(
                 stage, flow, rules, MemoryWatch(), disk, lambda text: console.print(text, highlight=False, markup=False)
             )
-            limits = SoakLimits(stage.served.workers_max, stage.served.sinks)
-            soak.run(acts(join.seed, kinds, limits, asked.every))
+            soak.run(acts(join.seed, kinds, stage.served.limits, asked.every))
             loop.stop()
             soak.drain(lambda: loop.is_done)
             rows = loop.rows
@@ -169,7 +168,7 @@ def _about(asked: SoakOptions, served: SoakServed) -> dict[str, object]:
         "rows/s": f"{asked.rate:,.0f}",
         "window": f"{asked.window:,}",
         "seed": served.join.seed,
-        "sinks": served.sinks,
+        "sinks": served.limits.sinks,
         "machine": f"{found['cpu']}, {found['cores']} cores, load average {found['load_average_1min']}",
         "date": date.today().isoformat(),
     }

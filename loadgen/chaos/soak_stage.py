@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from loadgen.chaos.driver import LocalDriver, Seats
-from loadgen.chaos.soak_plan import INTAKES, SoakSetup
+from loadgen.chaos.soak_plan import INTAKES, SoakLimits, SoakSetup
 from loadgen.chaos.ties import STREAM, TiedJoin
 from loadgen.chaos.watch import rss_bytes, topic_bytes
 from spojoin.local.cluster import LocalCluster
@@ -45,11 +45,10 @@ WRITE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class SoakServed:
-    """The query, the largest number of workers, and the sinks. folder: of the query file; logs: of the services."""
+    """The query, and what stays while it is served. folder: of the query file; logs: of the services."""
 
     join: TiedJoin
-    workers_max: int
-    sinks: int
+    limits: SoakLimits
     folder: Path
     logs: Path
 
@@ -88,10 +87,13 @@ class SoakStage:
         """Make all topics, with small segments."""
         self.query_file.write_text(self.served.join.text)
         plan = ServePlan(
-            load_query(self.query_file), self.query_file, self.served.workers_max, settings=self._settings(self.setup)
+            load_query(self.query_file),
+            self.query_file,
+            self.served.limits.workers,
+            settings=self._settings(self.setup),
         )
         configs = topic_configs({}, RESULTS_BYTES)
-        results = {topic_name(self.served.join.name, Topic.RESULTS): self.served.sinks}
+        results = {topic_name(self.served.join.name, Topic.RESULTS): self.served.limits.sinks}
         self.log.create_topics(results, configs.for_kind(TopicKind.RESULTS))
         make_topics(plan, self.cluster.servers)
         topics = replace(plan.topics, intakes=max(INTAKES))
@@ -109,7 +111,7 @@ class SoakStage:
                 self.query_file,
                 servers.bootstrap,
                 servers.redis_url,
-                self.served.workers_max,
+                self.served.limits.workers,
                 self._settings(setup),
                 packing=setup.packing,
                 standbys=setup.standbys,
@@ -125,11 +127,11 @@ class SoakStage:
     def _settings(self, setup: SoakSetup) -> dict[str, str]:
         return {
             "workers": "1",
-            "workers_max": str(self.served.workers_max),
-            "columns": str(min(setup.columns, self.served.workers_max)),
+            "workers_max": str(self.served.limits.workers),
+            "columns": str(min(setup.columns, self.served.limits.workers)),
             "logical_ands": str(setup.logical_ands),
             "intakes": str(setup.intakes),
-            "sinks": str(self.served.sinks),
+            "sinks": str(self.served.limits.sinks),
             "results_bytes_max": str(RESULTS_BYTES),
             "frame_tuples": "256",
             "batch_tuples": "500",
@@ -165,7 +167,7 @@ class SoakStage:
 
     def memory(self) -> dict[str, int]:
         """Memory in bytes of each service except idle workers, which keep memory from earlier work."""
-        spare = tuple(f"{Role.POJOIN}-{worker}" for worker in range(self.workers, self.served.workers_max))
+        spare = tuple(f"{Role.POJOIN}-{worker}" for worker in range(self.workers, self.served.limits.workers))
         return {
             name: rss_bytes(pid) for name, pid in self.driver.supervisor.pids().items() if not name.startswith(spare)
         }

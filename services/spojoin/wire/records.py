@@ -622,6 +622,11 @@ class Rows:
         return self.next_offset, self.next_row
 
 
+def _one_or_each_row(_: object, size: int) -> tuple[int, ...]:
+    """The lengths of what a block writes once if its rows share it: a block without rows has none."""
+    return min(size, 1), size
+
+
 @dataclass(slots=True)
 class Block:
     """The n coded rows that an intake has read from one input between two places (rule P23).
@@ -640,12 +645,12 @@ class Block:
     first_row: int
     next_offset: int
     next_row: int
-    offsets: Annotated[I64, Wire(ascends=True, lengths=lambda _, size: (1, size))]
-    rows: OneOrEach[I64]
+    offsets: Annotated[I64, Wire(ascends=True, lengths=_one_or_each_row)]
+    rows: Annotated[I64, Wire(lengths=_one_or_each_row)]
     codes: Codes
     times_us: I64 | None
     keys: pa.Array
-    produced_ms: OneOrEach[I64]
+    produced_ms: Annotated[I64, Wire(lengths=_one_or_each_row)]
     heartbeat_us: int = NEVER
     latest_ms: int = NEVER
     payload: Seldom[pa.RecordBatch] = None

@@ -50,7 +50,10 @@ def test_whole_groups_share_nodes_as_in_a_binary_counter(batches, expected):
 @pytest.mark.parametrize(("batches", "expected"), [(4, [1, 1, 1, 1]), (5, [4, 1]), (13, [4, 4, 4, 1]), (17, [16, 1])])
 def test_an_index_that_few_frames_search_merges_its_groups_less_often(batches, expected):
     assert sizes(filled(range(batches), one_in=8)) == expected
-    assert sizes(filled(range(batches), one_in=3)) != expected or batches in (5, 17)
+
+
+def test_an_index_that_one_in_three_frames_searches_merges_its_groups_as_a_binary_counter():
+    assert sizes(filled(range(13), one_in=3)) == [8, 4, 1]
 
 
 def test_a_group_of_several_batches_is_whole_before_it_shares_a_node():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spojoin.arrays import I64
+from spojoin.errors import WireError
 from spojoin.protocol import blocks
 from spojoin.protocol.blocks import blocks_of, rows_of
 from spojoin.wire.codec import decode, encode
@@ -52,3 +55,10 @@ def test_rows_of_further_messages_count_up_from_their_first():
 def test_rows_beside_one_that_was_left_out_are_listed():
     assert lengths([(4, 0), (4, 2), (4, 3)]) == (1, 3, 1)
     assert lengths([(4, 0), (5, 1)]) == (2, 2, 1)
+
+
+def test_a_block_without_rows_shares_nothing():
+    (block,) = blocks_of(0, 0, (0, 0), rows([], np.empty(0, np.int64)))
+    assert len(decode(encode(block))) == 0
+    with pytest.raises(WireError, match="offsets has 1 entries, expected 0"):
+        encode(replace(block, offsets=np.zeros(1, np.int64)))
