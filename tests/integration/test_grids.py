@@ -15,45 +15,12 @@ from pathlib import Path
 import pytest
 
 from spojoin.local.cluster import LocalCluster
-from spojoin.local.services import renewed
 from tests.support.readings import QUERY, TUPLES, digest, expected, feed
-from tests.support.served import SIZES, Served, served
+from tests.support.served import SIZES, served
 
 pytestmark = pytest.mark.integration
 
 WORKERS = 4
-
-
-def give_columns(running: Served, columns: int) -> None:
-    """Give the router other columns, as an upgrade does, and wait for the grid's frames."""
-    router = renewed(running.services["router"], {"columns": str(columns)})
-    running.supervisor.renew([router])
-    running.until(lambda: running.supervisor.is_renewed, lambda: "the router isn't replaced")
-    answered = running.output.answered
-    running.until(lambda: running.output.answered > answered, lambda: f"no result behind {answered}")
-
-
-def test_grids_follow_each_other_while_data_flows_and_workers_die(cluster: LocalCluster, tmp_path: Path) -> None:
-    text, stop = QUERY.replace("NAME", "grids"), threading.Event()
-    settings = {**SIZES, "columns": "1"}
-    with (
-        served(cluster, tmp_path, text, WORKERS, settings, restarts_max=20) as running,
-        ThreadPoolExecutor() as pool,
-    ):
-        feeding = pool.submit(feed, cluster.broker.bootstrap, running.topics["readings"], stop, 0.25)
-        try:
-            for number, columns in enumerate((1, 2, 4)):
-                running.read_until(TUPLES * (1 + 2 * number) // 8)
-                if columns > 1:
-                    give_columns(running, columns)
-                running.kill(f"pojoin-{number}")
-            assert running.output.answered < TUPLES
-            running.read_until(TUPLES)
-        finally:
-            stop.set()
-        feeding.result()
-        assert running.measured("pojoin-3", "spojoin_records_written_total", topic="matches") > 0
-    assert digest(iter(running.output.rows)) == digest(expected())
 
 
 @pytest.mark.parametrize("columns", [1, 2])
