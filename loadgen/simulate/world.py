@@ -145,7 +145,8 @@ class World:
 
         A topic whose records now pass by reference may have records from an earlier packing, until a later packing
         reads and trims them. If some runs of an expired batch were trimmed, the others stay until the next batch is
-        made.
+        made. If the answerer that sorts a batch is lost, the runs that it has sent stay until a frame searches the
+        batch, and another answerer sends the rest.
         """
         if topic in DERIVED and all(target[0] is not topic for p in self.processes for target in p.cursors):
             return 0
@@ -158,7 +159,22 @@ class World:
         first = runs[0]
         if known[first.stream] <= first.batch_id < live[first.stream]:
             return 0  # it has expired behind the last batch that was made
+        if self._is_left_unmade(first):
+            return 0
         return sum(r.batch_id >= live[r.stream] for r in runs)
+
+    def _is_left_unmade(self, run: Run) -> bool:
+        """Whether the answerer that sorts a run's batch is lost, and no frame searches the batch (rule P22.10)."""
+        loss = self.scenario.loss
+        if loss is None or not self._packing.packing.has_answerers:
+            return False
+        newest = self.frames.accepted[-1].slices[run.stream]
+        workers = (
+            frame.workers
+            for frame in self.frames.accepted
+            if frame.slices[run.stream].seals and frame.slices[run.stream].batch_id == run.batch_id
+        )
+        return run.batch_id % next(workers) == loss.worker and run.batch_id >= newest.handover_batch
 
     def _live_batches(self, frame_id: int) -> list[int]:
         """The oldest batch of each stream that a window of a frame can reach."""
