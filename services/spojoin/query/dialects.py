@@ -174,6 +174,8 @@ def check_foreign_words(sql: str, line_at: PlaceAt) -> None:
             raise Correctable(message, line, [(*_span(tokens[k], sql, with_space=False), "EXCLUDE")])
         if word == "ROWNUM" and following[:1] == ["<="] and following[1].isdigit():
             raise _without_rownum(tokens, words, k, line)
+        if (window := _foreign_window(word, following)) is not None:
+            raise QueryError(window, line)
         if word == "STRATEGY" and following and "ASOF" in words[:k]:
             raise QueryError(
                 "STRATEGY is a word of Polars: expected MATCH_CONDITION (l.at >= r.at) for backward, (l.at <= r.at) "
@@ -186,6 +188,27 @@ def check_foreign_words(sql: str, line_at: PlaceAt) -> None:
                 "or exchanged sides, FROM b ASOF LEFT JOIN a, which gives each row of b its nearest row of a",
                 line,
             )
+
+
+def _foreign_window(word: str, following: Sequence[str]) -> str | None:
+    """Why a window of another engine can't be read here, and what is written in its place; None if this is none."""
+    then = following[0] if following else ""
+    if word == "WITHIN" and (then == "(" or then.isdigit()):
+        return (
+            "WITHIN is a word of ksqlDB: expected bounds of event times in ON, such as "
+            "r.at BETWEEN l.at - INTERVAL '10 s' AND l.at + INTERVAL '10 s'"
+        )
+    if (word in _WINDOW_FUNCTIONS and then == "(") or (word == "WINDOW" and then in _WINDOW_KINDS):
+        return (
+            f"{then if word == 'WINDOW' else word} is a window of another engine: expected at the end "
+            "WINDOW AS (SLIDE INTERVAL '1 min' ON '5 min'), for each row to meet the rows of the last 5 minutes"
+        )
+    return None
+
+
+#: Functions of Flink, and kinds of windows of ksqlDB.
+_WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+_WINDOW_KINDS = ("TUMBLING", "HOPPING", "SESSION")
 
 
 def _check_command_around(sql: str, tokens: Sequence[Token], line_at: PlaceAt) -> None:

@@ -118,6 +118,31 @@ def test_asof_right_may_mean_two_things(join):
 
 
 @pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT l.id FROM a AS l JOIN b AS r WITHIN 10 SECONDS ON l.v < r.v", "r.at BETWEEN l.at - INTERVAL"),
+        ("SELECT l.id FROM a AS l JOIN b AS r WITHIN (1 HOUR, 2 HOURS) ON l.v < r.v", "r.at BETWEEN l.at - INTERVAL"),
+        ("SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v WINDOW TUMBLING (SIZE 1 HOUR)", "WINDOW AS"),
+        ("SELECT l.id FROM a AS l JOIN b AS r ON l.v < r.v WINDOW SESSION (1 HOUR)", "WINDOW AS"),
+        (
+            "SELECT l.id FROM TABLE(HOP(TABLE a, DESCRIPTOR(at), INTERVAL '1' HOUR)) AS l JOIN b AS r ON l.v < r.v",
+            "WINDOW AS",
+        ),
+    ],
+)
+def test_windows_of_other_engines_are_named_with_what_is_written_instead(statement, expected):
+    with pytest.raises(QueryError, match=r"ksqlDB|of another engine") as caught:
+        spojoin.sql(statement, a=A, b=B)
+    assert expected in str(caught.value)
+
+
+def test_columns_may_have_the_names_of_windows_of_other_engines():
+    named = A.rename_columns(["session", "hop", "within", "tumble"])
+    found = spojoin.sql("SELECT l.session, l.hop FROM a AS l JOIN TABLE(b) AS r ON l.within < r.v", a=named, b=B)
+    assert found.to_arrow().num_rows == sum(left < right for left in A["v"].to_pylist() for right in B["v"].to_pylist())
+
+
+@pytest.mark.parametrize(
     ("join", "condition", "instead"),
     [("LEFT", "r.w > 1", "INNER"), ("FULL OUTER", "r.w > 1", "RIGHT"), ("FULL", "l.v > 1", "LEFT"),
      ("LEFT", "coalesce(r.w, 5) > 1", None)],
