@@ -53,12 +53,14 @@ class ExpectedServices(NamedTuple):
     needed: the services that results wait for
     inside: how many of the first workers share a process with other roles
     grid: of the workers; None before a service knows it
+    idle: how many workers fill no row of it
     """
 
     seen_ms: Mapping[str, int | None]
     needed: frozenset[str]
     inside: int = 0
     grid: Grid | None = None
+    idle: int = 0
 
 
 NOBODY = ExpectedServices({}, frozenset())
@@ -88,7 +90,7 @@ def expected_of(reports: Mapping[str, ServiceReport], wall_ms: int) -> ExpectedS
         service: reports[service].wall_ms if service in reports else None for service in in_order(needed | optional)
     }
     grid = None if first.columns is None else grid_with(first.workers, first.columns)
-    return ExpectedServices(seen, needed, first.inside, grid)
+    return ExpectedServices(seen, needed, first.inside, grid, 0 if grid is None else first.workers - grid.workers)
 
 
 def _with_joiners(needs: tuple[str, ...], reports: Mapping[str, ServiceReport]) -> list[str]:

@@ -68,7 +68,8 @@ def _parts(status: QueryStatus, wall_ms: int) -> Iterator[RenderableType]:
     yield Text(f"  {_totals(status.totals)}")
     yield Text(f"  {_latency(status.services)}")
     if (grid := status.expected.grid) is not None and grid.workers > 1:
-        yield Text(f"  {_grid_text(grid)}")
+        waiting = f", {idle} more without work" if (idle := status.expected.idle) else ""
+        yield Text(f"  {_grid_text(grid)}{waiting}")
     if refusal := refusal_of(status.services):
         yield Text(f"  not accepted: {refusal}", style="yellow")
     if (held := holder_of(status.services)) is not None:

@@ -103,7 +103,8 @@ def test_a_released_worker_is_not_missed(services):
     [
         (2, 1, "2 workers share the frames"),
         (2, 2, "2 workers share the window"),
-        (5, 2, "4 workers: 2 rows share the frames, 2 columns the window"),
+        (4, 2, "4 workers: 2 rows share the frames, 2 columns the window"),
+        (5, 2, "4 workers: 2 rows share the frames, 2 columns the window, 1 more without work"),
     ],
 )
 def test_the_grid_of_several_workers_is_shown(services, workers, columns, sentence):
