@@ -28,6 +28,11 @@ def one_each(values: I64, count: int) -> I64:
     return values if len(values) == count else np.full(count, values[0], np.int64)
 
 
+def one_if_equal(values: I64) -> I64:
+    """One value if all of values int64 (n,) are equal, else all: `one_each` takes both."""
+    return values[:1].copy() if len(values) and (values == values[0]).all() else values
+
+
 def run_starts(values: I64) -> I64:
     """Where runs of equal values begin, int64, ascending; values: int64 (n,)."""
     return np.concatenate((np.zeros(min(len(values), 1), np.int64), np.flatnonzero(values[1:] != values[:-1]) + 1))

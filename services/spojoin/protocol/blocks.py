@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from spojoin.arrays import I64
-from spojoin.kernels.segments import one_each, places_within, run_starts
+from spojoin.kernels.segments import one_each, one_if_equal, places_within, run_starts
 from spojoin.wire.records import NEVER, Block, Came, DeadLetter, Place, Rows
 
 #: A block holds at most this many rows, and its payload about this many bytes: far fewer than a message may have.
@@ -51,7 +51,7 @@ def _rows_a_block(rows: Rows) -> int:
 
 def _block(stream: int, partition: int, first: Place, behind: Place, rows: Rows, part: slice) -> Block:
     """The rows of a part, with the dead letters between two places; the last part has what is said behind the rows."""
-    is_last, offsets = behind == rows.end, _one_if_equal(rows.offsets[part])
+    is_last, offsets = behind == rows.end, one_if_equal(rows.offsets[part])
     return Block(
         stream,
         partition,
@@ -62,7 +62,7 @@ def _block(stream: int, partition: int, first: Place, behind: Place, rows: Rows,
         codes=tuple(codes[part] for codes in rows.codes),
         times_us=None if rows.times_us is None else rows.times_us[part],
         keys=rows.keys[part],
-        produced_ms=_one_if_equal(rows.produced_ms[part]),
+        produced_ms=one_if_equal(rows.produced_ms[part]),
         heartbeat_us=NEVER if rows.heartbeat_us is None or not is_last else rows.heartbeat_us,
         latest_ms=NEVER if rows.latest_ms is None or not is_last else rows.latest_ms,
         payload=None if rows.payload is None else rows.payload[part],
@@ -70,10 +70,6 @@ def _block(stream: int, partition: int, first: Place, behind: Place, rows: Rows,
         joins=None if rows.joins is None else rows.joins[part],
         refused=_refused([letter for letter in rows.dead if first <= (letter.offset, letter.row) < behind]),
     )
-
-
-def _one_if_equal(values: I64) -> I64:
-    return values[:1] if len(values) and (values == values[0]).all() else values
 
 
 def _first_if_counted(rows: I64, offsets: I64) -> I64:

@@ -16,7 +16,7 @@ import numpy as np
 from spojoin.arrays import I64, U8
 from spojoin.kernels.bounds import bounds
 from spojoin.kernels.chunked import Chunked
-from spojoin.kernels.segments import one_each
+from spojoin.kernels.segments import one_each, one_if_equal
 from spojoin.kernels.tail import Tail
 from spojoin.model import Direction, EmitOn, Op, Query
 from spojoin.roles.router.queue import Cut, OrderedQueue, Origins, has_stream_bit
@@ -381,14 +381,14 @@ class OpenRows:
         rows = self._rows.rows(end)
         searches = np.flatnonzero(rows[_OWN] != OWN_VOID)
         asking = rows if len(searches) == rows.shape[1] else rows[:, searches]
-        lower, own = asking[_LOWER], asking[_OWN]
+        own = asking[_OWN]
         return Closing(
             first=self.first,
             seqs=rows[_SEQ],
             positions=searches.astype(np.uint16),
             after=after[searches].astype(np.uint32),
             codes=tuple(asking[_CODES:]),
-            lower=lower[:1] if len(lower) and lower[0] == lower[-1] else lower,
+            lower=one_if_equal(asking[_LOWER]),
             own=own if has_own and len(own) and own.max() > NO_OWN else None,
             reached=reached,
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spojoin.arrays import I64
+from spojoin.kernels.segments import one_if_equal
 from spojoin.kernels.tail import Tail
 from spojoin.roles.router.config import RouterConfig
 from spojoin.windows import Window
@@ -246,8 +247,7 @@ class StreamBook:
         if not len(probes.places):
             return np.array([self.next_lower()], np.int64)
         # After a restart the log may not show where the generation began: no window begins before an earlier one.
-        bounds = np.maximum(self.window_begins(probes, own), self._lower)
-        return bounds[:1].copy() if bounds[0] == bounds[-1] else bounds  # P5.2
+        return one_if_equal(np.maximum(self.window_begins(probes, own), self._lower))  # P5.2
 
     def window_begins(self, probes: Reach, own: Reach) -> I64:
         """Where the windows of probes begin, int64 (m,); arguments as in `lower_bounds`."""
