@@ -76,7 +76,7 @@ class ResultsTap:
         Raises RuntimeError if nothing was written later.
         """
         begin = next((mark for mark in self.marks if mark[0] >= first), self.marks[-1])
-        tuples, spent_ms = self.marks[-1][0] - begin[0], self.marks[-1][1] - begin[1]
+        tuples, spent_ms = self.marks[-1][0] - begin[0], max(at_ms for _, at_ms in self.marks) - begin[1]
         if spent_ms <= 0:
             raise RuntimeError(f"all results behind tuple {begin[0]:,} were written at once: measure more tuples")
         return 1000 * tuples / spent_ms

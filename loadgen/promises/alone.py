@@ -380,10 +380,7 @@ def _started(alone: Alone, service: str) -> Iterator[Supervisor]:
         servers.redis_url,
         alone.release.grid.workers,
         {
-            "columns": str(alone.release.grid.columns),
-            "logical_ands": str(alone.release.logical_ands),
-            "sinks": str(alone.release.sinks),
-            "intakes": str(alone.release.intakes),
+            **alone.release.settings,
             "credits_frames": "1000000",
             "input_topics": f'{{"rows": "in.{alone.query.name}"}}',
         },

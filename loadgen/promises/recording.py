@@ -15,7 +15,7 @@ from spojoin.evaluation.interface import RecordObserver
 from spojoin.model import Query
 from spojoin.protocol.generations import Beginning
 from spojoin.protocol.grid import Grid
-from spojoin.protocol.packing import APART
+from spojoin.protocol.packing import ANSWERER_NAME, APART
 from spojoin.protocol.topology import Topic, mutable_partition
 from spojoin.query.fingerprint import fingerprint
 from spojoin.query.load import parse_query
@@ -36,6 +36,28 @@ class Release(NamedTuple):
     def __str__(self) -> str:
         counts = f"{self.logical_ands}-{self.sinks}-{self.intakes}"
         return f"{self.grid.rows}x{self.grid.columns}-{counts}-{self.packing}"
+
+    @property
+    def named(self) -> str:
+        """What of it grows, in words."""
+        rows = self.grid.rows
+        ending = "s" if rows > 1 else ""
+        return f"{rows} answerer{ending}" if self.packing == ANSWERER_NAME else f"{rows} row{ending} of workers"
+
+    @property
+    def with_answerers(self) -> Release:
+        """The same rows as answerers, which have the logical ANDs."""
+        return self._replace(packing=ANSWERER_NAME, logical_ands=1)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of all services that divide the work so."""
+        return {
+            "columns": str(self.grid.columns),
+            "logical_ands": str(self.logical_ands),
+            "sinks": str(self.sinks),
+            "intakes": str(self.intakes),
+        }
 
     @property
     def mutable_reporters(self) -> int:

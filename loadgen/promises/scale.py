@@ -3,6 +3,7 @@
 A run in this process makes the records of all internal topics. Then each process of a release is alone on a broker
 whose topics hold what it reads, and its CPU per tuple is taken. So the figures hold for machines with more cores than
 this one: the rate of a release is that of its busiest process. What a process writes must equal what the run wrote.
+Releases for whose processes this machine has enough cores run as a whole, too.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from loadgen.promises.alone import (
 from loadgen.promises.recording import Recording, Release, ScaleWork, recorded
 from loadgen.promises.serving import json_messages
 from loadgen.promises.sizes import Context
+from loadgen.promises.whole import whole_rates
 from spojoin.local.cluster import local_cluster
 from spojoin.ports.kafka import KafkaConfig, KafkaLog
 from spojoin.ports.redis_store import RedisStore
 from spojoin.protocol.grid import Grid
-from spojoin.protocol.packing import ANSWERER_NAME
 from spojoin.protocol.services import names_from_one
 from spojoin.protocol.topology import Role, Topic
 
@@ -69,6 +70,7 @@ def measure(context: Context) -> Iterator[Measurement]:
         for release in COLUMNS:
             named = f"{release.grid.columns} columns: CPU of each worker"
             yield Measurement(named, worker_us(stage, release), "us a tuple")
+        yield from whole_rates(context, stage.cluster, [*RELEASES, *(release.with_answerers for release in RELEASES)])
 
 
 @contextmanager
@@ -115,8 +117,7 @@ def release_figures(
     bar: Bar | None = None,
 ) -> Iterator[Measurement]:
     """The CPU of each process of a release, its rate and its cost."""
-    rows = release.grid.rows
-    named = f"{prefix}{rows} row{'s' * (rows > 1)} of workers"
+    named = prefix + release.named
     for name, (each_us, count) in divided.items():
         yield Measurement(f"{named}: CPU of a {name}, one of {count}", each_us, "us a tuple")
     yield from _whole(named, _counted(stage, whatever) | divided, bar)
@@ -144,13 +145,12 @@ def _answerer_figures(
     stage: ScaleStage, release: Release, whatever: dict[str, float], divided: Divided
 ) -> Iterator[Measurement]:
     """A release with answerers in place of its workers, joiners and logical ANDs."""
-    rows = release.grid.rows
-    named = f"{rows} answerer{'s' * (rows > 1)}"
-    each_us = worker_us(stage, release._replace(packing=ANSWERER_NAME, logical_ands=1))
-    yield Measurement(f"{named}: CPU of each", each_us, "us a tuple")
+    answerers = release.with_answerers
+    each_us = worker_us(stage, answerers)
+    yield Measurement(f"{answerers.named}: CPU of each", each_us, "us a tuple")
     services = _counted(stage, {name: us for name, us in whatever.items() if name != MUTABLE_JOINER})
-    services |= {"answerer": (each_us, rows), "sink": divided["sink"]}
-    yield from _whole(named, services, _rate_bar(release))
+    services |= {"answerer": (each_us, release.grid.rows), "sink": divided["sink"]}
+    yield from _whole(answerers.named, services, _rate_bar(release))
 
 
 def _rate_bar(release: Release) -> Bar | None:

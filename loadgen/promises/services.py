@@ -127,7 +127,7 @@ def _arrow(context: Context, ready: PreparedQuery, bars: ServiceBars, alone: flo
     with measured(ready) as running:
         context.say(f"services started, {packing}; filling the window, then measuring")
         found = throughput(running, sizes.window, end)
-        _check(context, data, running)
+        check(context, data, running)
         rate, note = found.tuples_per_second, f"over {sizes.services_after:,} tuples"
         yield Measurement(f"{packing}: services, Arrow batches", rate, "tuples/s", bars.rate, note)
         yield Measurement(f"{packing}: rate / embedded engine", rate / alone, "times", bars.of_embedded, "one thread")
@@ -164,7 +164,7 @@ def _json(context: Context, ready: PreparedQuery) -> Iterator[Measurement]:
     with measured(ready) as running:
         context.say("services started; filling the window, then measuring")
         found = throughput(running, sizes.window, end)
-        _check(context, data, running)
+        check(context, data, running)
         yield from json_figures(found, f"over {sizes.json_after:,} messages of four fields, three of them read")
 
 
@@ -263,6 +263,7 @@ def tend(running: MeasuredServices, producer: PacedProducer) -> None:
     producer.check()
 
 
-def _check(context: Context, data: Columns, running: MeasuredServices) -> None:
+def check(context: Context, data: Columns, running: MeasuredServices) -> None:
+    """Compare some of the results that were read with a scan. Raises AssertionError."""
     counts = pa.Table.from_batches(running.tap.samples)
     check_counts(data, context.sizes.window, context.sizes.slide, counts, CHECKED)

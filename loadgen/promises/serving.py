@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -87,11 +87,16 @@ WORKERS = 1
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to serve a query: the roles that share a process, and whether the sink writes in transactions."""
+    """A way to serve a query: the roles that share a process, and whether the sink writes in transactions.
+
+    workers: of PO-Join; division: settings that say how many of what else there are
+    """
 
     packing: str = APART
     transactions: bool = True
     results: str = "frames"
+    workers: int = WORKERS
+    division: Mapping[str, str] = field(default_factory=dict)
 
 
 PLAIN = Way()
@@ -147,12 +152,13 @@ def prepared(
     plan = ServePlan(
         load_query(query_file),
         query_file,
-        WORKERS,
+        way.workers,
         packing=way.packing,
         settings={
             "credits_frames": str(sizes.credits_frames),
             "transactions": str(way.transactions),
             "results_format": way.results,
+            **way.division,
         },
         input_topics={"rows": topic},
         logs=folder / f"{name}-logs",
@@ -171,8 +177,9 @@ def measured(ready: PreparedQuery) -> Iterator[MeasuredServices]:
 
     Results are read from the first one on, so nothing waits for the services to be ready.
     """
-    reader = ready.log.reader()
-    tap = ResultsTap(reader, LogPartition(topic_name(ready.plan.query.name, Topic.RESULTS), 0))
+    reader, topic = ready.log.reader(), topic_name(ready.plan.query.name, Topic.RESULTS)
+    first, *others = (LogPartition(topic, number) for number in range(ready.log.partitions(topic)))
+    tap = ResultsTap(reader, first, others=[(each, 0) for each in others])
     try:
         with serve(ready.plan, ready.cluster.servers, is_awaited=False) as served:
             yield MeasuredServices(ready, served.supervisor, tap)
