@@ -7,7 +7,7 @@
 {{- /* Labels of a component: dict "root" $ "component" "router" */}}
 {{- define "spojoin.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "spojoin.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 

@@ -1,5 +1,6 @@
 """What Helm runs before and beside a release, and what it prints afterwards."""
 
+import re
 import shutil
 
 import pytest
@@ -132,3 +133,25 @@ def test_the_notes_use_a_pod_that_nothing_waits_for(tmp_path, settings, pod):
     has_controller = "controller.enabled=false" not in settings
     assert ("deployment/demo-spojoin-controller --for condition=Running" in said) is has_controller
     assert pods(documents)[pod].kind == "Deployment"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ["sink.replicas=3", "sink.replicas=2,page.enabled=false,controller.enabled=false", "packing=together", ""],
+)
+def test_the_notes_name_deployments_of_the_release(tmp_path, settings):
+    said, documents = notes(tmp_path, "--set", f"demo.enabled=true,demo.load=false,{settings}")
+    mentioned = set(re.findall(r"deploy(?:ment)?/(\S+)", said))
+    assert mentioned
+    assert mentioned <= {each["metadata"]["name"] for each in of_kind("Deployment", documents)}
+
+
+@pytest.mark.parametrize(
+    ("workers", "columns", "said"),
+    [(5, 3, "2 of 5 workers wait without work"), (4, 3, "1 of 4 workers waits without work"), (4, 2, ""), (2, 4, "")],
+)
+def test_the_notes_count_workers_that_fill_no_row(tmp_path, workers, columns, said):
+    grid = f"pojoin.replicas={workers},pojoin.columns={columns}"
+    text, _ = notes(tmp_path, "--set", f"demo.enabled=true,{grid}")
+    assert said in text
+    assert ("without work" in text) is bool(said)

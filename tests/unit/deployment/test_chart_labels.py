@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from spojoin.protocol.topology import Role
-from tests.support.chart import CHART, EXAMPLES, RELEASE, manifests, named, of_kind, pods
+from tests.support.chart import CHART, EXAMPLES, RELEASE, manifests, named, of_kind, pods, render, values_file
 
 PREFIX = "app.kubernetes.io/"
 ABOUT = yaml.safe_load((CHART / "Chart.yaml").read_text())
@@ -30,6 +30,21 @@ def test_every_object_has_the_labels_of_its_release(example):
             "helm.sh/chart": f"{ABOUT['name']}-{ABOUT['version']}",
         }
         assert wanted.items() <= labels.items(), each["metadata"]["name"]
+
+
+def labels_in(node):
+    """All labels and selections of labels in an object."""
+    for name, value in node.items() if isinstance(node, dict) else enumerate(node if isinstance(node, list) else ()):
+        if name in ("labels", "matchLabels"):
+            yield value
+        yield from labels_in(value)
+
+
+@pytest.mark.parametrize("release", ["on", "1234"])
+def test_a_release_may_have_a_name_that_yaml_takes_for_another_type(release):
+    for each in render("--values", values_file("production"), release=release):
+        for labels in labels_in(each):
+            assert all(isinstance(value, str) for value in labels.values()), each["metadata"]["name"]
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
