@@ -168,13 +168,12 @@ class World:
         loss = self.scenario.loss
         if loss is None or not self._packing.packing.has_answerers:
             return False
-        newest = self.frames.accepted[-1].slices[run.stream]
-        workers = (
-            frame.workers
-            for frame in self.frames.accepted
-            if frame.slices[run.stream].seals and frame.slices[run.stream].batch_id == run.batch_id
+        frames = [(frame.workers, frame.slices[run.stream]) for frame in self.frames.accepted]
+        is_searched = run.batch_id < frames[-1][1].handover_batch
+        return not is_searched and any(
+            piece.seals and piece.batch_id == run.batch_id and run.batch_id % workers == loss.worker
+            for workers, piece in frames
         )
-        return run.batch_id % next(workers) == loss.worker and run.batch_id >= newest.handover_batch
 
     def _live_batches(self, frame_id: int) -> list[int]:
         """The oldest batch of each stream that a window of a frame can reach."""

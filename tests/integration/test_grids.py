@@ -1,7 +1,6 @@
-"""Four workers stand in one grid after the other while data flows: 4 x 1, 2 x 2, 1 x 4, and a worker of each is killed.
+"""A worker of several rows, or an answerer, is lost for good while data flows: the others answer in its place.
 
-A router that starts with other columns writes them to the log. With two rows, one loses its worker for good. The
-ordered output has the same SHA-256 as a nested loop over the inputs.
+The ordered output has the same SHA-256 as a nested loop over the inputs.
 """
 
 from __future__ import annotations
