@@ -14,6 +14,8 @@ from spojoin.telemetry.expected_services import AWAY_MS
 AWAY = f"{AWAY_MS / 1000:.0f}s"
 #: In a release's own rules, the placeholder for the labels of its series.
 RELEASE = "$release"
+#: The share of its time from which on a service is near its limit.
+BUSY = 0.9
 #: How long a stopped service counts as missing if nothing defines the services that should run.
 REMEMBERED = "1d"
 _LAG = f"sum by ({TENANT}, role) (spojoin_input_lag_records)"
@@ -80,6 +82,14 @@ ALERTS = (
         "10m",
         "warning",
         "{{ $labels.role }} of {{ $labels.query }} reads more slowly than its inputs grow: {{ $value }} records wait.",
+    ),
+    Alert(
+        "SpojoinServiceBusy",
+        f"sum by ({TENANT}, role, service_name) (rate(spojoin_step_seconds_sum[10m])) > {BUSY}",
+        "10m",
+        "warning",
+        "{{ $labels.service_name }} of {{ $labels.query }} is busy for {{ $value | humanizePercentage }} of its time: "
+        "results come later once more rows arrive.",
     ),
     Alert(
         "SpojoinNoProgress",

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(
 #: Seconds between the values of a series.
 STEP_S = 30
 LAG, HEAD, DONE = "spojoin_input_lag_records", "spojoin_head_frames", "spojoin_result_frames"
+BUSY = "spojoin_step_seconds_sum"
 NOWHERE = "_x120"
 #: how alerts end that test_absence_rules.py tries, but for Redis, of which no process is missed
 ABSENCES = ("QueryGone", "NeverSeen", "ServiceGone", "StandbyGone", "PredictorGone", "ControllerGone")
@@ -63,6 +64,9 @@ CASES = [
     Case("SpojoinLagGrows", "large but steady", {one(LAG, "router"): "90000x120"}, 30, False),
     Case("SpojoinLagGrows", "shrinks", {one(LAG, "router"): "90000-100x120"}, 30, False),
     Case("SpojoinLagGrows", "is worked off now and then", {one(LAG, "router"): "0 50 100 " * 40}, 30, False),
+    Case("SpojoinServiceBusy", "near its limit", {one(BUSY, "pojoin"): "0+28.5x120"}, 30, True),
+    Case("SpojoinServiceBusy", "for a while", {one(BUSY, "pojoin"): "0+28.5x30 855x90"}, 30, False),
+    Case("SpojoinServiceBusy", "has time", {one(BUSY, "pojoin"): "0+24x120"}, 30, False),
     Case("SpojoinNoProgress", "rows wait, nothing comes", progress("5x120", "9x120", "9x120"), 10, True),
     Case("SpojoinNoProgress", "frames wait, nothing comes", progress("0x120", "9x120", "8x120"), 10, True),
     Case("SpojoinNoProgress", "the sink is gone", progress("5x120", "9x120", NOWHERE), 10, True),
