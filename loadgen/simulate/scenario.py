@@ -174,6 +174,7 @@ def _with_key(seed: int, query: Query) -> Query:
 def with_loss(scenario: Scenario) -> Scenario:
     """Some scenarios with workers that all stay, in two or more rows, except one that dies for good.
 
+    The columns stay as well: a worker whose share changes forgets earlier frames, which then wait for the lost one.
     Scenarios of one seed with the same most workers lose the same one.
     """
     rng = Random(f"loss {scenario.seed}")
@@ -188,6 +189,7 @@ def with_loss(scenario: Scenario) -> Scenario:
         repacks=(),
         instances=ALONE,
         columns=(columns,),
+        columns_by_key=scenario.columns_by_key[:1],
         loss=Loss(rng.randrange(workers), rng.choice(odds.LOST_AT_STEPS)),
     )
 
