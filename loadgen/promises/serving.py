@@ -138,18 +138,14 @@ class MeasuredServices:
         return {name: usage for name, usage in found.items() if usage is not None}
 
 
-@contextmanager
-def prepared(
-    cluster: LocalCluster, name: str, sizes: PromiseSizes, folder: Path, text: str | None = None, way: Way = PLAIN
-) -> Iterator[PreparedQuery]:
-    """Make the topics of a query called `name`; its input topic has the same name.
+def planned(name: str, sizes: PromiseSizes, folder: Path, text: str | None = None, way: Way = PLAIN) -> ServePlan:
+    """How a query called `name` is served; its input topic has the same name.
 
     text: the query file; by default of `self_join_text`
     """
     query_file = folder / f"{name}.yaml"
     query_file.write_text(self_join_text(sizes.window, sizes.slide, name=name) if text is None else text)
-    topic = f"in.{name}"
-    plan = ServePlan(
+    return ServePlan(
         load_query(query_file),
         query_file,
         way.workers,
@@ -160,13 +156,21 @@ def prepared(
             "results_format": way.results,
             **way.division,
         },
-        input_topics={"rows": topic},
+        input_topics={"rows": f"in.{name}"},
         logs=folder / f"{name}-logs",
     )
+
+
+@contextmanager
+def prepared(
+    cluster: LocalCluster, name: str, sizes: PromiseSizes, folder: Path, text: str | None = None, way: Way = PLAIN
+) -> Iterator[PreparedQuery]:
+    """Make the topics of a query; arguments as of `planned`."""
+    plan = planned(name, sizes, folder, text, way)
     log = KafkaLog(KafkaConfig(cluster.broker.bootstrap))
     try:
         make_topics(plan, cluster.servers)
-        yield PreparedQuery(plan, cluster, log, LogPartition(topic, 0), way)
+        yield PreparedQuery(plan, cluster, log, LogPartition(plan.input_topics["rows"], 0), way)
     finally:
         log.close()
 

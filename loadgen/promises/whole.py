@@ -9,7 +9,7 @@ from loadgen.bench.measurement import Measurement
 from loadgen.promises.data import columns
 from loadgen.promises.recording import Release
 from loadgen.promises.services import WORKLOAD, ahead, check, throughput
-from loadgen.promises.serving import PreparedQuery, Way, arrow_messages, fill, measured, prepared
+from loadgen.promises.serving import PreparedQuery, Way, arrow_messages, fill, measured, planned, prepared
 from loadgen.promises.sizes import Context
 from spojoin.local.cluster import LocalCluster
 from spojoin.local.services import services_of
@@ -23,15 +23,18 @@ def whole_rates(
 ) -> Iterator[Measurement]:
     """The rate of each release for whose processes `cores` are enough; by default those of this machine."""
     cores = cores or len(os.sched_getaffinity(0))
+    sizes, folder = context.sizes, context.scratch
     for release in releases:
+        name = f"whole-{release}"
         way = Way(release.packing, workers=release.grid.workers, division=release.settings)
-        with prepared(cluster, f"whole-{release}", context.sizes, context.scratch, way=way) as ready:
-            needed = len(services_of(ready.plan.deployment(cluster.servers))) + CORES_BESIDE
-            if needed <= cores:
-                note = f"{needed} of {cores} cores needed"
-                yield Measurement(f"{release.named}, whole: rate", _rate(context, ready), "tuples/s", note=note)
-            else:
-                context.say(f"{release.named} as a whole: needs {needed} cores, and this machine has {cores}")
+        deployment = planned(name, sizes, folder, way=way).deployment(cluster.servers)
+        needed = len(services_of(deployment)) + CORES_BESIDE
+        if needed > cores:
+            context.say(f"{release.named} as a whole: needs {needed} cores, and this machine has {cores}")
+            continue
+        with prepared(cluster, name, sizes, folder, way=way) as ready:
+            note = f"{needed} of {cores} cores needed"
+            yield Measurement(f"{release.named}, whole: rate", _rate(context, ready), "tuples/s", note=note)
 
 
 def _rate(context: Context, ready: PreparedQuery) -> float:

@@ -158,6 +158,8 @@ def test_any_layout_answers_alike_while_grids_change_and_processes_die(
         finally:
             stop.set()
         feeding.result()
+        assert running.measured("pojoin-3", "spojoin_grid_columns") == SHAPES[-1].columns
+        assert running.measured("pojoin-3", "spojoin_records_written_total", topic="matches") > 0
         if layout.finds_hot_keys:
             assert running.measured("pojoin-2", "spojoin_hot_probes_total") > 0
             assert running.measured("pojoin-2", "spojoin_searched_probes_total") < TUPLES

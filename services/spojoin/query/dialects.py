@@ -114,6 +114,9 @@ def _end_of_select(masked: str, start: int) -> int:
 
 #: Before JOIN, these words are other engines' hints on how to join.
 _HINTS = ("STRAIGHT", "LOOKUP", "HASH", "MERGE", "LOOP", "BROADCAST", "REMOTE", "GLOBAL", "ANY", "ALL")
+#: Functions of Flink, and kinds of windows of ksqlDB.
+_WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+_WINDOW_KINDS = ("TUMBLING", "HOPPING", "SESSION")
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\s+(ANALYZE\s+)?(?=SELECT|WITH|FROM|\()", re.IGNORECASE)
 
@@ -204,11 +207,6 @@ def _foreign_window(word: str, following: Sequence[str]) -> str | None:
             "WINDOW AS (SLIDE INTERVAL '1 min' ON '5 min'), for each row to meet the rows of the last 5 minutes"
         )
     return None
-
-
-#: Functions of Flink, and kinds of windows of ksqlDB.
-_WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
-_WINDOW_KINDS = ("TUMBLING", "HOPPING", "SESSION")
 
 
 def _check_command_around(sql: str, tokens: Sequence[Token], line_at: PlaceAt) -> None:
