@@ -3,19 +3,22 @@
 A transaction holds rows and, in the topic of their dead letters, a record that names the sent letters. So even after a
 crash, or with two commands at the same time, a letter is either sent and recorded, or neither. If a row is refused
 again, its new letter says how often it was sent; it is sent once more only on request.
+
+A row may have several letters: a router that fails between a letter and its frame leaves the letter to its successor,
+too, and each query on an input refuses rows for itself. The newest letter stands for all of them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 
-from spojoin.cli.sent_rows import Outcome, SentPart, SentRowsFollower
+from spojoin.cli.sent_rows import Outcome, Place, SentPart, SentRowsFollower
 from spojoin.cli.topics import current_generation, kafka_config
 from spojoin.local.reachable import check_kafka_takes
 from spojoin.ports.interfaces import Log, LogPartition, LogRecord, LogWriter, records_between
@@ -37,10 +40,15 @@ FLUSH_S, PATIENCE_S = 30.0, 10.0
 
 @dataclass(frozen=True, slots=True)
 class StoredLetter:
-    """A record of a topic of dead letters. replays: how often its row was sent again before it was refused."""
+    """A record of a topic of dead letters.
+
+    place: the row's place in its partition, `source`
+    replays: how often the row was sent again before it was refused
+    """
 
     record: LogRecord[bytes]
     source: LogPartition
+    place: Place
     reason: str
     replays: int
 
@@ -49,7 +57,8 @@ class StoredLetter:
         """The letter in a record, from its headers; topic: the input of the letters."""
         said = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
         source = LogPartition(topic, int(said[f"{_PREFIX}source-partition"]))
-        return cls(record, source, said[f"{_PREFIX}reason"], int(said.get(REPLAYS, "0")))
+        place = int(said[f"{_PREFIX}source-offset"]), int(said[f"{_PREFIX}source-row"])
+        return cls(record, source, place, said[f"{_PREFIX}reason"], int(said.get(REPLAYS, "0")))
 
     @property
     def time_ms(self) -> int:
@@ -125,8 +134,10 @@ class Replay:
         bounds = self._log.bounds(source)
         records = [*records_between(self._log, source, bounds.earliest, bounds.end)]
         sent = {offset for record in records for offset in _sent(record)}
-        for letter in [StoredLetter.of(record, topic) for record in records if _is_letter(record)]:
-            if letter.record.offset in sent:
+        letters = _letters(records, topic)
+        rows_sent = {(letter.source, letter.place) for letter in letters if letter.record.offset in sent}
+        for row, letter in _newest_by_row(letters).items():
+            if row in rows_sent:
                 found.sent_before[letter.reason] += 1
             elif self._choice.includes(letter):
                 found.chosen.append(letter)
@@ -173,14 +184,19 @@ class Replay:
 
     def _outcome(self, found: FoundLetters, begin: Mapping[LogPartition, int], outcome: Outcome) -> SentAgain:
         """The outcome, with the new letters of rows that were sent again."""
-        again = (
-            StoredLetter.of(record, topic)
-            for source, topic in {(letter.record.input, letter.source.topic) for letter in found.chosen}
-            for record in records_between(self._log, source, begin[source], self._log.end(source))
-            if _is_letter(record)
-        )
-        refused = Counter(letter.reason for letter in again if letter.replays)
+        refused: Counter[str] = Counter()
+        for source, topic in {(letter.record.input, letter.source.topic) for letter in found.chosen}:
+            letters = _letters(records_between(self._log, source, begin[source], self._log.end(source)), topic)
+            refused.update(letter.reason for letter in _newest_by_row(letters).values() if letter.replays)
         return SentAgain(found, refused, outcome.waiting, outcome.is_served)
+
+
+def _letters(records: Iterable[LogRecord[bytes]], topic: str) -> list[StoredLetter]:
+    return [StoredLetter.of(record, topic) for record in records if _is_letter(record)]
+
+
+def _newest_by_row(letters: Iterable[StoredLetter]) -> dict[tuple[LogPartition, Place], StoredLetter]:
+    return {(letter.source, letter.place): letter for letter in letters}
 
 
 def _is_letter(record: LogRecord[bytes]) -> bool:

@@ -29,8 +29,9 @@ class World:
         self.log.create_topics({"in.s": 2, "in.t": 1, "in.s.dlq": 1, "in.t.dlq": 1})
 
     def letter(self, topic, value, reason="late", partition=0, **more):
+        """A letter of the row `value`, which is its offset as well."""
         said = {"reason": reason, "detail": "why", "source-topic": topic, "source-partition": partition}
-        said |= {"source-offset": 7, "source-row": 1, "source-timestamp-ms": 12, **more}
+        said |= {"source-offset": int(value), "source-row": 1, "source-timestamp-ms": 12, **more}
         headers = (*OWN, *((f"spojoin-{name}", str(each).encode()) for name, each in said.items()))
         writer = self.log.writer()
         writer.append(LogPartition(f"{topic}.dlq", 0), value, headers, 1_000, key=b"k")
@@ -91,6 +92,26 @@ def test_a_row_that_was_refused_again_is_sent_once_more_only_if_asked_to_be():
     world.replay(again=True).run(quiet)
     (row,) = world.rows()
     assert dict(row.headers)["spojoin-replays"] == b"2"
+
+
+def test_a_row_with_several_letters_is_sent_once_with_the_newest_reason():
+    world = World()
+    for reason in ("late", "type", "type"):
+        world.letter("in.s", b"1", reason)
+    assert would_be_sent(world.replay().found()) == "1 rows would be sent again: 1 type"
+    world.replay().run(quiet)
+    world.letter("in.s", b"1", "type")
+    assert [*sentences(world.replay().run(quiet), "q")] == ["0 rows sent again", "1 were sent before: 1 type"]
+    assert [each.value for each in world.rows()] == [b"1"]
+
+
+def test_rows_at_other_places_are_other_rows():
+    world = World()
+    world.letter("in.s", b"1")
+    world.letter("in.s", b"1", partition=1)
+    world.letter("in.s", b"1", **{"source-row": 2})
+    world.letter("in.t", b"1")
+    assert len(world.replay().found().chosen) == 4
 
 
 def test_a_command_that_another_one_overtakes_sends_nothing_more():
