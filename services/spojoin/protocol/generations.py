@@ -56,6 +56,11 @@ class Beginning:
         """Rows that earlier generations have answered."""
         return Answered.from_takeover(self.cut, self.highs, self.checkpoint)
 
+    @property
+    def continues_order(self) -> bool:
+        """Whether the generation continues its predecessor's order of event time."""
+        return bool(self.highs)
+
     def count(self, stream: int) -> int:
         """How many rows of a stream earlier generations had."""
         return self.counts[stream] if self.counts else 0

@@ -47,6 +47,7 @@ class Past:
     """The rows of one partition that were seen before its cut, from offset `first` on.
 
     stream: the number of the query's input; ranks, offsets: int64 (n,); members: uint8 (n,), as in `Rows`
+    least_us: the least event time of its first row, if no row was seen
     """
 
     source: LogPartition
@@ -57,6 +58,7 @@ class Past:
     ranks: I64 = field(default_factory=lambda: _NOTHING)
     members: U8 = field(default_factory=lambda: _NO_BITS)
     offsets: I64 = field(default_factory=lambda: _NOTHING)
+    least_us: int = ALWAYS
 
     @property
     def key(self) -> tuple[int, int]:
@@ -122,6 +124,8 @@ def fill(
     beyond = _answered_beyond(history, query, pasts, beginning.answered())
     if backfill == Backfill.WINDOW:
         lateness_us = max(query.order.lateness_us, beginning.lateness_us)
+        for past in pasts:
+            past.least_us = _least_us(past, beginning)
         _recall(history, query, pasts, seen)
         _look_back(history, query, lateness_us, pasts)
         _let_go(query, lateness_us, pasts)
@@ -151,6 +155,14 @@ def pasts_of(history: InputHistory, cut: Mapping[tuple[int, int], Place]) -> lis
             past.first, past.earliest = past.end, min(log.bounds(source).earliest, past.end)
             found.append(past)
     return found
+
+
+def _least_us(past: Past, beginning: Beginning) -> int:
+    """The least event time of an input's first row: any, unless a heartbeat or the order so far says more."""
+    if beginning.continues_order:  # it has refused earlier rows as late
+        return ALWAYS
+    place, promised_us = beginning.answered().promised.get(past.key, (past.cut, NEVER))
+    return promised_us if place <= past.cut else NEVER
 
 
 def _start(past: Past, highs: Mapping[tuple[int, int], int]) -> SourcePosition:
@@ -322,8 +334,10 @@ def _newest(query: Query, lateness_us: int, pasts: Sequence[Past]) -> Stand:
     """
     if query.order.by is Order.ARRIVAL:
         return Stand(ALWAYS, _NO_KEY)
-    highest = (Stand(int(past.ranks.max()) - lateness_us, past.key) for past in pasts if len(past.ranks))
-    return min(highest, default=Stand(NEVER, _NO_KEY))
+    return min(
+        (Stand(int(past.ranks.max()) - lateness_us if len(past.ranks) else past.least_us, past.key) for past in pasts),
+        default=Stand(NEVER, _NO_KEY),
+    )
 
 
 def _countable(query: Query, lateness_us: int, pasts: Sequence[Past], stream: int) -> I64:

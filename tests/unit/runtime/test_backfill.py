@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import orjson
@@ -71,8 +72,12 @@ def filled(
     how: str = Backfill.WINDOW,
     counts: dict[int, int] | None = None,
     seen_at: int | None = None,
+    **known: Any,
 ) -> Beginning:
-    """`inputs` by stream and partition; `seen_at`: how many messages of each were there when they were looked at."""
+    """`inputs` by stream and partition; `seen_at`: how many messages of each were there when they were looked at.
+
+    known: more that the takeover knows of the inputs
+    """
     log = MemoryLog[bytes]()
     topics = [f"in.{number}" for number in range(len(inputs))]
     for topic, partitions in zip(topics, inputs, strict=True):
@@ -83,7 +88,7 @@ def filled(
     write(log, topics, inputs, slice(seen_at or 0, None))
     for (stream, partition), before in (trimmed or {}).items():
         log.trim(LogPartition(topics[stream], partition), before)
-    begun = Beginning(2, 7, cut, counts=tuple((counts or {}).get(stream, 0) for stream in range(len(inputs))))
+    begun = Beginning(2, 7, cut, counts=tuple((counts or {}).get(stream, 0) for stream in range(len(inputs))), **known)
     return backfill.fill(history, asked, begun, how, seen)
 
 
@@ -160,10 +165,8 @@ def check(asked: Query, inputs, cut, trimmed, seen_at: int | None = None) -> Non
     counts = {stream: sum(row.place < cut[row.input] and row.stream == stream for row in rows) for stream in range(2)}
     begun = filled(asked, inputs, cut, trimmed=trimmed, counts=counts, seen_at=seen_at)
     order = in_order(rows, asked, cut)
-    seen = {row.input for row in rows if row.place < cut[row.input]}
     for at, row in enumerate(order):
-        # By event time, nothing is known of a partition without rows before its cut; its rows may come late.
-        if row.place < cut[row.input] or (asked.order.by is Order.EVENT_TIME and row.input not in seen):
+        if row.place < cut[row.input]:
             continue
         for reached in partners_of(asked, order, at):
             start = begun.starts[reached.input]
@@ -287,6 +290,25 @@ def test_what_was_seen_before_the_takeover_is_read_once(monkeypatch):
     read.clear()
     filled(asked, [[held]], {(0, 0): (900, 0)}, counts={0: 900}, seen_at=895)
     assert len(read) == len(set(read))
+
+
+HEARTBEAT = {"frontier": [[0, 0, 0, 0, 0]], "read": [], "late": [], "promised": [[0, 1, 0, 0, 950]]}
+
+
+@pytest.mark.parametrize(
+    ("known", "start"),
+    [
+        ({}, 0),
+        ({"checkpoint": orjson.dumps(HEARTBEAT)}, 940),
+        ({"highs": {(0, 0): 999, (0, 1): NEVER}}, 989),
+    ],
+    ids=["unknown", "promised", "the same order"],
+)
+def test_by_event_time_the_first_row_of_an_input_may_come_from_any_time_unless_more_is_known(known, start, monkeypatch):
+    look(monkeypatch, 4)
+    asked = replace(BY_TIME, window=TimeWindow(10, 1))
+    begun = filled(asked, [[messages(*range(1_000)), []]], {(0, 0): (1_000, 0), (0, 1): (0, 0)}, **known)
+    assert begun.starts[0, 0].offset == start
 
 
 @pytest.mark.parametrize("how", [Backfill.NONE, Backfill.WINDOW])
