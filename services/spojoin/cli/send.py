@@ -93,7 +93,7 @@ def send_files(
     log = KafkaLog(kafka_config(settings))
     try:
         topics, passage = _topics_and_follower(query, settings, log)
-        sent = _append_rows(query, paths, topics, log)
+        sent = append_rows(query, paths, topics, log)
         try:
             _end_and_follow(sent, query, topics, passage, SendEnd(log, _schemas(settings), ends, say))
         except Retryable as error:
@@ -147,8 +147,11 @@ def check_files(query: Query, paths: Mapping[str, Path]) -> None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
-def _append_rows(query: Query, paths: Mapping[str, Path], topics: Topics, log: Log[bytes]) -> Sent:
-    """Append the rows of files; the partitions of an input take them in turn."""
+def append_rows(query: Query, paths: Mapping[str, Path], topics: Topics, log: Log[bytes]) -> Sent:
+    """Append the rows of files; the partitions of an input take them in turn.
+
+    Rows keep all columns of the schema: other queries, or this one's next generation, may read more of them.
+    """
     named = replace(query, streams=tuple(stream for stream in query.streams if stream.name in paths))
     numbers = {stream.name: number for number, stream in enumerate(query.inputs)}
     lanes = {
@@ -161,7 +164,7 @@ def _append_rows(query: Query, paths: Mapping[str, Path], topics: Topics, log: L
         return sent
     writer = log.writer()
     try:
-        for file, batch in read_balanced(open_inputs(named, paths)):
+        for file, batch in read_balanced(open_inputs(named, paths, whole=True)):
             if batch is not None:
                 lane, rows = lanes[file.stream.name], sent.leave_out(file, batch)
                 lane.append(writer, rows)

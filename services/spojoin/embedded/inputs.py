@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spojoin.columns.field import plain_value
 from spojoin.columns.numbers import read_times_us
 from spojoin.columns.refusals import Refusals
-from spojoin.columns.stream_columns import arrow_schema
+from spojoin.columns.stream_columns import arrow_schema, arrow_type
 from spojoin.embedded.batches import one_batch
 from spojoin.embedded.coded_rows import table_rows
 from spojoin.embedded.file_paths import files_of
@@ -121,13 +121,20 @@ def _check_unit(batch: pa.RecordBatch, stream: Stream) -> None:
         raise ConfigurationError(f"event time of {stream.name}: {first[1]}")
 
 
-def open_inputs(query: Query, sources: Mapping[str, object], *, sorts: bool = False) -> list[InputFile]:
+def open_inputs(
+    query: Query, sources: Mapping[str, object], *, sorts: bool = False, whole: bool = False
+) -> list[InputFile]:
     """Open the file or table of each input. Raises ConfigurationError if these and the query's streams don't fit.
 
     sorts: whether to sort the rows of event-time queries first
+    whole: whether to read all columns of a stream's schema that its file has, not only those that the query reads
     """
     check_stream_names(query, sources)
     readers = [_reader(sources[stream.name], stream, _columns(stream, query)) for stream in query.inputs]
+    if whole:
+        readers = [
+            _whole_reader(each, sources[each.name], reader) for each, reader in zip(query.inputs, readers, strict=True)
+        ]
     for reader, stream in zip(readers, query.inputs, strict=True):
         if stream.time_column:  # not read in arrival order, but if it is missing, its name is probably misspelled
             reader.check_has(stream.time_column)
@@ -146,6 +153,13 @@ def _columns(stream: Stream, query: Query) -> pa.Schema:
     """The columns to read. `headers`, if not declared, means the headers of Kafka messages, which files lack."""
     found = arrow_schema(stream, query.needs_time)
     return pa.schema([field for field in found if field.name != HEADERS or HEADERS in stream.schema])
+
+
+def _whole_reader(stream: Stream, source: object, reader: Reader) -> Reader:
+    """A reader of the same source that also reads the other columns of the stream's schema that the source has."""
+    others = [name for name in stream.schema if name in reader.found and name not in reader.schema.names]
+    declared = [pa.field(name, arrow_type(stream.schema[name])) for name in others]
+    return _reader(source, stream, pa.schema([*reader.schema, *declared])) if declared else reader
 
 
 def may_be_sorted(query: Query) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
 from spojoin.arrays import I64, U8
@@ -22,6 +23,8 @@ from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
 from spojoin.runtime.feeds import Parse
 from spojoin.wire.records import NEVER, Place, Rows, SourcePosition
+
+_log = structlog.get_logger(__name__)
 
 #: records of the first look back, and the factor by which each further look grows
 LOOK_RECORDS, LOOK_GROWTH = 1_024, 2
@@ -47,6 +50,7 @@ class Past:
     """The rows of one partition that were seen before its cut, from offset `first` on.
 
     stream: the number of the query's input; ranks, offsets: int64 (n,); members: uint8 (n,), as in `Rows`
+    refused: the offsets of seen rows that the query refuses, int64 (m,); why: a sentence about one of them
     least_us: the least event time of its first row, if no row was seen
     """
 
@@ -58,6 +62,8 @@ class Past:
     ranks: I64 = field(default_factory=lambda: _NOTHING)
     members: U8 = field(default_factory=lambda: _NO_BITS)
     offsets: I64 = field(default_factory=lambda: _NOTHING)
+    refused: I64 = field(default_factory=lambda: _NOTHING)
+    why: str = ""
     least_us: int = ALWAYS
 
     @property
@@ -80,12 +86,19 @@ class Past:
         self.ranks = np.concatenate([self.ranks, after.ranks])
         self.members = np.concatenate([self.members, after.members])
         self.offsets = np.concatenate([self.offsets, after.offsets])
+        self.refused = np.concatenate([self.refused, after.refused])
+        self.why = self.why or after.why
 
     def between(self, first: int, end: int) -> Past:
         """The seen rows in the records from offset `first` to `end`."""
         part = slice(*np.searchsorted(self.offsets, (first, end)))
         return replace(
-            self, first=first, ranks=self.ranks[part], members=self.members[part], offsets=self.offsets[part]
+            self,
+            first=first,
+            ranks=self.ranks[part],
+            members=self.members[part],
+            offsets=self.offsets[part],
+            refused=self.refused[slice(*np.searchsorted(self.refused, (first, end)))],
         )
 
 
@@ -129,6 +142,7 @@ def fill(
         _recall(history, query, pasts, seen)
         _look_back(history, query, lateness_us, pasts)
         _let_go(query, lateness_us, pasts)
+        _warn_of_refused(pasts)
     elif backfill == Backfill.EARLIEST:
         for past in pasts:
             past.first = past.earliest
@@ -143,6 +157,14 @@ def fill(
     indexes = tuple(first(beginning.count(stream), 1 << stream) for stream in range(len(query.streams)))
     first_seq = first(beginning.numbered, ANY) if query.shares_input else 0
     return replace(beginning, starts=starts, first_indexes=indexes, first_seq=first_seq)
+
+
+def _warn_of_refused(pasts: Sequence[Past]) -> None:
+    """Warn of rows that windows will lack: producers may have left out columns that an earlier query did not read."""
+    refused = {f"{past.source.topic}/{past.source.partition}": len(past.refused) for past in pasts if len(past.refused)}
+    if refused:
+        why = next(past.why for past in pasts if len(past.refused))
+        _log.warning("rows that are read again are refused, and in no window", refused=refused, why=why)
 
 
 def pasts_of(history: InputHistory, cut: Mapping[tuple[int, int], Place]) -> list[Past]:
@@ -244,14 +266,24 @@ def _recall(history: InputHistory, query: Query, pasts: list[Past], seen: Sequen
 
 def _see(reader: LogReader[bytes], history: InputHistory, query: Query, past: Past, end: int) -> Past:
     """Only the rows before the cut in the records from a partition's offset `past.first` to `end`."""
-    ranks, members, offsets = [_NOTHING], [_NO_BITS], [_NOTHING]
+    ranks, members, offsets, refused, why = [_NOTHING], [_NO_BITS], [_NOTHING], [], ""
     for rows in rows_between(reader, history.parse, past, past.first, end):
         is_before = before(rows.offsets, rows.rows, past.cut)
         ranks.append(_ranks(query, rows)[is_before])
         members.append(_members(query, past.stream, rows)[is_before])
         offsets.append(rows.offsets[is_before])
+        dead = [letter for letter in rows.dead if (letter.offset, letter.row) < past.cut]
+        refused += [letter.offset for letter in dead]
+        why = why or next((letter.detail for letter in dead), "")
         history.pulse()
-    return replace(past, ranks=np.concatenate(ranks), members=np.concatenate(members), offsets=np.concatenate(offsets))
+    return replace(
+        past,
+        ranks=np.concatenate(ranks),
+        members=np.concatenate(members),
+        offsets=np.concatenate(offsets),
+        refused=np.array(refused, np.int64),
+        why=why,
+    )
 
 
 def rows_between(reader: LogReader[bytes], parse: Parse, past: Past, first: int, end: int) -> Iterator[Rows]:

@@ -6,6 +6,7 @@ import gzip
 from datetime import date
 
 import orjson
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -13,6 +14,7 @@ from spojoin.cli.main import app
 from spojoin.cli.send import (
     Ended,
     Sent,
+    append_rows,
     end_inputs,
     furthest_back,
     longest_open_us,
@@ -73,6 +75,23 @@ class Sending:
 
     def held_by(self) -> list[str]:
         return not_ended(self.log, self.query, self.topics, NO_SCHEMAS)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "part*.csv"])
+def test_rows_keep_the_columns_of_the_schema_that_their_file_has(name, tmp_path):
+    (tmp_path / "rows.csv").write_text("more,at,b,a\nx,2026-01-01,7,1\n")
+    (tmp_path / "part1.csv").write_text("more,at,b,a\nx,2026-01-01,7,1\n")
+    (tmp_path / "rows.jsonl").write_text('{"more": "x", "at": "2026-01-01", "b": 7, "a": 1}\n')
+    query = parse_query("""
+        name: q
+        streams: {s: {schema: {a: long, b: long, c: double, at: timestamp}, time: at}}
+        sql: SELECT l.a FROM s AS l JOIN s AS r ON l.a < r.a WINDOW AS (SLIDE INTERVAL '1' ON '10')
+        """)
+    sending = Sending(query)
+    append_rows(query, {"s": tmp_path / name}, sending.topics, sending.log)
+    (message,) = sending.log.records(LogPartition("in.s", 0))
+    (row,) = pa.ipc.open_stream(message.value).read_all().to_pylist()
+    assert {name: str(value) for name, value in row.items()} == {"a": "1", "b": "7", "at": "2026-01-01"}
 
 
 def test_inputs_end_behind_the_last_row_of_any():

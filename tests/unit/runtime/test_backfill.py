@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from loadgen.window import window_begin, window_of
 from spojoin.model import Order, Query, RowOrder
@@ -50,7 +51,9 @@ class Message:
 def parse(stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:
     found = [(r, row, time) for r in records for row, time in enumerate(orjson.loads(r.value))]
     good = [(r, row, time) for r, row, time in found if time is not None]
-    dead = [DeadLetter(stream, partition, r.offset, row, "null", "", b"") for r, row, time in found if time is None]
+    dead = [
+        DeadLetter(stream, partition, r.offset, row, "null", "no time", b"") for r, row, time in found if time is None
+    ]
     return Rows(
         offsets=np.array([r.offset for r, _, _ in good], np.int64),
         rows=np.array([row for _, row, _ in good], np.int64),
@@ -318,6 +321,17 @@ def test_a_cut_may_fall_within_a_message(how):
     (start,) = begun.starts.values()
     assert (start.offset, start.row) == ((1, 2) if how is Backfill.NONE else (0, 0))
     assert begun.first_indexes == (40 if how is Backfill.NONE else 36,)
+
+
+def test_a_router_warns_of_rows_that_windows_lack_because_the_query_refuses_them():
+    held = [Message([time if time % 5 else None], time) for time in range(50)]
+    with capture_logs() as lines:
+        filled(replace(SELF, window=RowWindow(10, 1)), [[held]], {(0, 0): (41, 0)}, counts={0: 33}, seen_at=35)
+    (line,) = lines
+    assert (line["log_level"], line["refused"], line["why"]) == ("warning", {"in.0/0": 3}, "no time")
+    with capture_logs() as lines:
+        filled(replace(SELF, window=RowWindow(2, 1)), [[held]], {(0, 0): (40, 0)}, counts={0: 32})
+    assert not lines
 
 
 def test_from_the_earliest_all_retained_rows_are_read_and_numbered_from_0():

@@ -141,6 +141,7 @@ class SendOptions:
 def send(options: SendOptions) -> None:
     """Push the rows of files to a query's input topics, as Arrow batches, and report the outcome.
 
+    Rows keep all columns of the schema, so another query may read more of them than this one does.
     Lines that are no rows are left out and counted. The exit status is 1 if there are any, or if rows are refused.
 
     Examples:
