@@ -51,7 +51,8 @@ class Past:
 
     stream: the number of the query's input; ranks, offsets: int64 (n,); members: uint8 (n,), as in `Rows`
     refused: the offsets of seen rows that the query refuses, int64 (m,); why: a sentence about one of them
-    least_us: the least event time of its first row, if no row was seen
+    promised_us: the event time before which no further row comes, as the last heartbeat says
+    may_begin: whether its first row, if none was seen, may come from any time that no heartbeat excludes
     """
 
     source: LogPartition
@@ -64,7 +65,8 @@ class Past:
     offsets: I64 = field(default_factory=lambda: _NOTHING)
     refused: I64 = field(default_factory=lambda: _NOTHING)
     why: str = ""
-    least_us: int = ALWAYS
+    promised_us: int = NEVER
+    may_begin: bool = False
 
     @property
     def key(self) -> tuple[int, int]:
@@ -88,6 +90,7 @@ class Past:
         self.offsets = np.concatenate([self.offsets, after.offsets])
         self.refused = np.concatenate([self.refused, after.refused])
         self.why = self.why or after.why
+        self.promised_us = max(self.promised_us, after.promised_us)
 
     def between(self, first: int, end: int) -> Past:
         """The seen rows in the records from offset `first` to `end`."""
@@ -99,6 +102,7 @@ class Past:
             members=self.members[part],
             offsets=self.offsets[part],
             refused=self.refused[slice(*np.searchsorted(self.refused, (first, end)))],
+            promised_us=self.promised_us if end >= self.end else NEVER,
         )
 
 
@@ -137,8 +141,8 @@ def fill(
     beyond = _answered_beyond(history, query, pasts, beginning.answered())
     if backfill == Backfill.WINDOW:
         lateness_us = max(query.order.lateness_us, beginning.lateness_us)
-        for past in pasts:
-            past.least_us = _least_us(past, beginning)
+        for past in pasts:  # an order that is continued would have refused as late what begins behind other inputs
+            past.may_begin = not beginning.continues_order
         _recall(history, query, pasts, seen)
         _look_back(history, query, lateness_us, pasts)
         _let_go(query, lateness_us, pasts)
@@ -177,14 +181,6 @@ def pasts_of(history: InputHistory, cut: Mapping[tuple[int, int], Place]) -> lis
             past.first, past.earliest = past.end, min(log.bounds(source).earliest, past.end)
             found.append(past)
     return found
-
-
-def _least_us(past: Past, beginning: Beginning) -> int:
-    """The least event time of an input's first row: any, unless a heartbeat or the order so far says more."""
-    if beginning.continues_order:  # it has refused earlier rows as late
-        return ALWAYS
-    place, promised_us = beginning.answered().promised.get(past.key, (past.cut, NEVER))
-    return promised_us if place <= past.cut else NEVER
 
 
 def _start(past: Past, highs: Mapping[tuple[int, int], int]) -> SourcePosition:
@@ -266,7 +262,7 @@ def _recall(history: InputHistory, query: Query, pasts: list[Past], seen: Sequen
 
 def _see(reader: LogReader[bytes], history: InputHistory, query: Query, past: Past, end: int) -> Past:
     """Only the rows before the cut in the records from a partition's offset `past.first` to `end`."""
-    ranks, members, offsets, refused, why = [_NOTHING], [_NO_BITS], [_NOTHING], [], ""
+    ranks, members, offsets, refused, why, promised = [_NOTHING], [_NO_BITS], [_NOTHING], [], "", [NEVER]
     for rows in rows_between(reader, history.parse, past, past.first, end):
         is_before = before(rows.offsets, rows.rows, past.cut)
         ranks.append(_ranks(query, rows)[is_before])
@@ -275,6 +271,7 @@ def _see(reader: LogReader[bytes], history: InputHistory, query: Query, past: Pa
         dead = [letter for letter in rows.dead if (letter.offset, letter.row) < past.cut]
         refused += [letter.offset for letter in dead]
         why = why or next((letter.detail for letter in dead), "")
+        promised.append(NEVER if rows.heartbeat_us is None else rows.heartbeat_us)
         history.pulse()
     return replace(
         past,
@@ -283,6 +280,7 @@ def _see(reader: LogReader[bytes], history: InputHistory, query: Query, past: Pa
         offsets=np.concatenate(offsets),
         refused=np.array(refused, np.int64),
         why=why,
+        promised_us=max(promised),
     )
 
 
@@ -362,14 +360,14 @@ def _known_from(query: Query, lateness_us: int, pasts: Sequence[Past], stream: i
 def _newest(query: Query, lateness_us: int, pasts: Sequence[Past]) -> Stand:
     """The least stand of a row behind the cut: by the lateness below the largest before the cut in its partition.
 
-    In arrival order, all rows that are read again come before it.
+    The first row of a partition may come from any time that no heartbeat excludes. In arrival order, all rows that are
+    read again come before it.
     """
     if query.order.by is Order.ARRIVAL:
         return Stand(ALWAYS, _NO_KEY)
-    return min(
-        (Stand(int(past.ranks.max()) - lateness_us if len(past.ranks) else past.least_us, past.key) for past in pasts),
-        default=Stand(NEVER, _NO_KEY),
-    )
+    seen = [Stand(int(past.ranks.max()) - lateness_us, past.key) for past in pasts if len(past.ranks)]
+    begin = [Stand(past.promised_us, past.key) for past in pasts if past.may_begin and not len(past.ranks)]
+    return min([*seen, *begin], default=Stand(NEVER, _NO_KEY))
 
 
 def _countable(query: Query, lateness_us: int, pasts: Sequence[Past], stream: int) -> I64:

@@ -42,10 +42,11 @@ CROSS = parse_query(QUERY.replace("OTHER", "b"))
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Rows by their event times, and the time of production."""
+    """Rows by their event times, and the time of production; or a heartbeat."""
 
     rows: list[int | None]
     produced_ms: int
+    heartbeat_us: int | None = None
 
 
 def parse(stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> Rows:
@@ -63,6 +64,7 @@ def parse(stream: int, partition: int, records: Sequence[LogRecord[bytes]]) -> R
         keys=pa.array([0] * len(good), pa.int64()),
         produced_ms=np.array([r.timestamp_ms for r, _, _ in good], np.int64),
         dead=dead,
+        heartbeat_us=max((int(value) for r in records for _, value in r.headers), default=None),
     )
 
 
@@ -102,7 +104,9 @@ def write(
     for topic, partitions in zip(topics, inputs, strict=True):
         for partition, messages in enumerate(partitions):
             for each in messages[which]:
-                writer.append(LogPartition(topic, partition), orjson.dumps(each.rows), timestamp_ms=each.produced_ms)
+                promise = () if each.heartbeat_us is None else (("heartbeat", b"%d" % each.heartbeat_us),)
+                row = orjson.dumps(each.rows)
+                writer.append(LogPartition(topic, partition), row, promise, timestamp_ms=each.produced_ms)
 
 
 # -- the brute force
@@ -295,22 +299,21 @@ def test_what_was_seen_before_the_takeover_is_read_once(monkeypatch):
     assert len(read) == len(set(read))
 
 
-HEARTBEAT = {"frontier": [[0, 0, 0, 0, 0]], "read": [], "late": [], "promised": [[0, 1, 0, 0, 950]]}
-
-
 @pytest.mark.parametrize(
-    ("known", "start"),
+    ("other", "known", "start"),
     [
-        ({}, 0),
-        ({"checkpoint": orjson.dumps(HEARTBEAT)}, 940),
-        ({"highs": {(0, 0): 999, (0, 1): NEVER}}, 989),
+        ([], {}, 0),
+        ([Message([], 1), Message([], 2, 950), Message([], 3)], {}, 940),
+        ([], {"highs": {(0, 0): 999, (0, 1): NEVER}}, 989),
     ],
-    ids=["unknown", "promised", "the same order"],
+    ids=["no row yet", "only heartbeats", "the same order"],
 )
-def test_by_event_time_the_first_row_of_an_input_may_come_from_any_time_unless_more_is_known(known, start, monkeypatch):
+def test_by_event_time_the_first_row_of_an_input_may_come_from_any_time_unless_more_is_known(
+    other, known, start, monkeypatch
+):
     look(monkeypatch, 4)
-    asked = replace(BY_TIME, window=TimeWindow(10, 1))
-    begun = filled(asked, [[messages(*range(1_000)), []]], {(0, 0): (1_000, 0), (0, 1): (0, 0)}, **known)
+    asked, cut = replace(BY_TIME, window=TimeWindow(10, 1)), {(0, 0): (1_000, 0), (0, 1): (len(other), 0)}
+    begun = filled(asked, [[messages(*range(1_000)), other]], cut, **known)
     assert begun.starts[0, 0].offset == start
 
 
