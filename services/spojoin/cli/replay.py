@@ -5,7 +5,7 @@ crash, or with two commands at the same time, a letter is either sent and record
 again, its new letter says how often it was sent; it is sent once more only on request.
 
 A row may have several letters: a router that fails between a letter and its frame leaves the letter to its successor,
-too, and each query on an input refuses rows for itself. The newest letter stands for all of them.
+too, and each query on an input refuses rows for itself. The row is sent once for all of them.
 """
 
 from __future__ import annotations
@@ -134,15 +134,14 @@ class Replay:
         bounds = self._log.bounds(source)
         records = [*records_between(self._log, source, bounds.earliest, bounds.end)]
         sent = {offset for record in records for offset in _sent(record)}
-        letters = _letters(records, topic)
-        rows_sent = {(letter.source, letter.place) for letter in letters if letter.record.offset in sent}
-        for row, letter in _newest_by_row(letters).items():
-            if row in rows_sent:
-                found.sent_before[letter.reason] += 1
-            elif self._choice.includes(letter):
-                found.chosen.append(letter)
+        for letters in _by_row(records, topic):
+            included = [letter for letter in letters if self._choice.includes(letter)]
+            if any(letter.record.offset in sent for letter in letters):
+                found.sent_before[letters[-1].reason] += 1
+            elif included:
+                found.chosen.append(included[-1])
             else:
-                found.left[letter.reason] += 1
+                found.left[letters[-1].reason] += 1
 
     def run(self, say: Callable[[str], None]) -> SentAgain:
         """Send the chosen letters again, and wait for the outcome. Raises Fenced if a second command has begun."""
@@ -186,17 +185,17 @@ class Replay:
         """The outcome, with the new letters of rows that were sent again."""
         refused: Counter[str] = Counter()
         for source, topic in {(letter.record.input, letter.source.topic) for letter in found.chosen}:
-            letters = _letters(records_between(self._log, source, begin[source], self._log.end(source)), topic)
-            refused.update(letter.reason for letter in _newest_by_row(letters).values() if letter.replays)
+            records = records_between(self._log, source, begin[source], self._log.end(source))
+            refused.update(letters[-1].reason for letters in _by_row(records, topic) if letters[-1].replays)
         return SentAgain(found, refused, outcome.waiting, outcome.is_served)
 
 
-def _letters(records: Iterable[LogRecord[bytes]], topic: str) -> list[StoredLetter]:
-    return [StoredLetter.of(record, topic) for record in records if _is_letter(record)]
-
-
-def _newest_by_row(letters: Iterable[StoredLetter]) -> dict[tuple[LogPartition, Place], StoredLetter]:
-    return {(letter.source, letter.place): letter for letter in letters}
+def _by_row(records: Iterable[LogRecord[bytes]], topic: str) -> Iterable[list[StoredLetter]]:
+    """The letters of each row, the newest last."""
+    found: dict[tuple[LogPartition, Place], list[StoredLetter]] = {}
+    for letter in (StoredLetter.of(record, topic) for record in records if _is_letter(record)):
+        found.setdefault((letter.source, letter.place), []).append(letter)
+    return found.values()
 
 
 def _is_letter(record: LogRecord[bytes]) -> bool:
