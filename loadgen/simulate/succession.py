@@ -146,7 +146,12 @@ def _passed_over(era: Era, successor: Era) -> set[tuple[int, int, int, int]]:
 
 
 def _highs(era: Era) -> dict[Source, tuple[At, int]]:
-    return {source: (era.begun.cut[source], high) for source, high in era.begun.highs.items() if high != NEVER}
+    """The time that each input had reached; one without rows, what was merged without it."""
+    begun = era.begun
+    merged = max((each.frontier[0] for each in begun.answered().passed), default=NEVER)
+    known = {source: begun.highs.get(source, NEVER) for source in era.scenario.inputs}
+    reached = {source: merged if high == NEVER else high for source, high in known.items()}
+    return {source: (begun.cut.get(source, _FIRST), high) for source, high in reached.items() if high != NEVER}
 
 
 def _check_highs(era: Era, before: tuple[Era, RunOutcome], charge: RowsInCharge) -> None:

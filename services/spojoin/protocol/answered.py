@@ -143,8 +143,17 @@ class Answered:
         return self.cut.get((stream, partition), FIRST_PLACE)
 
     def high_of(self, stream: int, partition: int) -> int:
-        """The largest event time of an input before its cut."""
-        return self.highs.get((stream, partition), NEVER)
+        """The largest event time of an input before its cut.
+
+        An input without a row there counts as having reached the time up to which the others were merged.
+        """
+        high = self.highs.get((stream, partition), NEVER)
+        return self.merged_us if high == NEVER else high
+
+    @property
+    def merged_us(self) -> int:
+        """The event time of the last row that went out in event-time order; NEVER if none did."""
+        return max((each.frontier[0] for each in self.passed), default=NEVER)
 
     def end_of(self, stream: int, partition: int) -> Place:
         """The place of an input after which no row was answered."""

@@ -18,7 +18,7 @@ import orjson
 
 from spojoin.protocol.answered import Answered, PassedOrder
 from spojoin.protocol.topology import FIRST_GENERATION
-from spojoin.wire.records import Announcement, Frame, Place, SourcePosition, SourceState, Takeover
+from spojoin.wire.records import NEVER, Announcement, Frame, Place, SourcePosition, SourceState, Takeover
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +155,10 @@ def answered_places(sources: SourceState, beginning: Beginning, *, keeps_order: 
 
     keeps_order: whether the next generation continues its order of event time
     """
-    found, answered = dict(sources), beginning.answered()
+    found = dict(sources)
     for key, cut in beginning.cut.items():
         at = found.get(key)
-        high = answered.high_of(*key)
+        high = beginning.highs.get(key, NEVER)
         if at is None or (at.offset, at.row) < cut:
             found[key] = SourcePosition(*cut, high)
         elif keeps_order:  # the rows that are read again may not include the largest time before the cut

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-import structlog
 from numpy.typing import NDArray
 
 from spojoin.arrays import I64, U8
@@ -23,8 +22,6 @@ from spojoin.protocol.backfill import Backfill
 from spojoin.protocol.generations import Beginning
 from spojoin.runtime.feeds import Parse
 from spojoin.wire.records import NEVER, Place, Rows, SourcePosition
-
-_log = structlog.get_logger(__name__)
 
 #: records of the first look back, and the factor by which each further look grows
 LOOK_RECORDS, LOOK_GROWTH = 1_024, 2
@@ -111,12 +108,14 @@ class InputHistory:
     """The inputs' past rows, and how to read them.
 
     topics: the topic of each input; pulse: called while reading continues, so that the service counts as alive
+    report: called if rows that are read again are refused, with their number by partition, and why one of them is
     """
 
     log: Log[bytes]
     topics: Sequence[str]
     parse: Parse
     pulse: Callable[[], None] = lambda: None
+    report: Callable[[Mapping[str, int], str], None] = lambda _refused, _why: None
 
 
 def seen_now(history: InputHistory, query: Query) -> list[Past]:
@@ -141,12 +140,12 @@ def fill(
     beyond = _answered_beyond(history, query, pasts, beginning.answered())
     if backfill == Backfill.WINDOW:
         lateness_us = max(query.order.lateness_us, beginning.lateness_us)
-        for past in pasts:  # an order that is continued would have refused as late what begins behind other inputs
+        for past in pasts:  # an input without rows counts as having reached what an order that is continued has merged
             past.may_begin = not beginning.continues_order
         _recall(history, query, pasts, seen)
         _look_back(history, query, lateness_us, pasts)
         _let_go(query, lateness_us, pasts)
-        _warn_of_refused(pasts)
+        _report_refused(history, pasts)
     elif backfill == Backfill.EARLIEST:
         for past in pasts:
             past.first = past.earliest
@@ -163,12 +162,11 @@ def fill(
     return replace(beginning, starts=starts, first_indexes=indexes, first_seq=first_seq)
 
 
-def _warn_of_refused(pasts: Sequence[Past]) -> None:
-    """Warn of rows that windows will lack: producers may have left out columns that an earlier query did not read."""
+def _report_refused(history: InputHistory, pasts: Sequence[Past]) -> None:
+    """Report rows that windows will lack: producers may have left out columns that an earlier query did not read."""
     refused = {f"{past.source.topic}/{past.source.partition}": len(past.refused) for past in pasts if len(past.refused)}
     if refused:
-        why = next(past.why for past in pasts if len(past.refused))
-        _log.warning("rows that are read again are refused, and in no window", refused=refused, why=why)
+        history.report(refused, next(past.why for past in pasts if len(past.refused)))
 
 
 def pasts_of(history: InputHistory, cut: Mapping[tuple[int, int], Place]) -> list[Past]:

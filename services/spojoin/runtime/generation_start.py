@@ -149,7 +149,7 @@ def _values(rows: Rows, among: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> I6
 def _time(history: InputHistory, query: Query, begun: Beginning) -> dt.datetime:
     """The time after the last row that earlier generations answered, if it divides the rows."""
     answered = begun.answered()
-    last_us = max((each.frontier[0] for each in answered.passed), default=max(begun.highs.values(), default=NEVER))
+    last_us = answered.merged_us if answered.passed else max(begun.highs.values(), default=NEVER)
     if last_us == NEVER:
         raise ConfigurationError(
             f"query {query.name!r}: generation {begun.generation} began before any row had an answer, with empty "

@@ -264,13 +264,17 @@ class GenerationChooser:
         def begin(result_position: ResultPosition, parse: Parse) -> Beginning:
             if result_position > START:  # its frames hold the positions where reading of the inputs resumes
                 return begun
-            history = InputHistory(self._log, topics.inputs, parse, self._pulse)
+            history = InputHistory(self._log, topics.inputs, parse, self._pulse, _warn_of_refused)
             filled = fill(history, query, begun, current.backfill, self._seen_for(query))
             starts = {f"{topics.inputs[stream]}/{number}": at.offset for (stream, number), at in filled.starts.items()}
             _log.info("windows are filled from the inputs", backfill=current.backfill, starts=starts)
             return filled
 
         return begin
+
+
+def _warn_of_refused(refused: Mapping[str, int], why: str) -> None:
+    _log.warning("rows that are read again are refused, and in no window", refused=refused, why=why)
 
 
 def goes_on(office: GenerationChooser, serving: Serving) -> bool:

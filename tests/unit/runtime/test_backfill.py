@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from loadgen.window import window_begin, window_of
 from spojoin.model import Order, Query, RowOrder
@@ -77,6 +76,7 @@ def filled(
     how: str = Backfill.WINDOW,
     counts: dict[int, int] | None = None,
     seen_at: int | None = None,
+    report: Callable[[Mapping[str, int], str], None] = lambda _refused, _why: None,
     **known: Any,
 ) -> Beginning:
     """`inputs` by stream and partition; `seen_at`: how many messages of each were there when they were looked at.
@@ -87,7 +87,7 @@ def filled(
     topics = [f"in.{number}" for number in range(len(inputs))]
     for topic, partitions in zip(topics, inputs, strict=True):
         log.create_topics({topic: len(partitions)})
-    history = backfill.InputHistory(log, topics, parse)
+    history = backfill.InputHistory(log, topics, parse, report=report)
     write(log, topics, inputs, slice(seen_at or 0))
     seen = () if seen_at is None else backfill.seen_now(history, asked)
     write(log, topics, inputs, slice(seen_at or 0, None))
@@ -326,15 +326,15 @@ def test_a_cut_may_fall_within_a_message(how):
     assert begun.first_indexes == (40 if how is Backfill.NONE else 36,)
 
 
-def test_a_router_warns_of_rows_that_windows_lack_because_the_query_refuses_them():
+@pytest.mark.parametrize(
+    ("window", "cut", "seen_at", "reported"), [(10, 41, 35, [({"in.0/0": 3}, "no time")]), (2, 40, 0, [])]
+)
+def test_rows_are_reported_that_windows_lack_because_the_query_refuses_them(window, cut, seen_at, reported):
     held = [Message([time if time % 5 else None], time) for time in range(50)]
-    with capture_logs() as lines:
-        filled(replace(SELF, window=RowWindow(10, 1)), [[held]], {(0, 0): (41, 0)}, counts={0: 33}, seen_at=35)
-    (line,) = lines
-    assert (line["log_level"], line["refused"], line["why"]) == ("warning", {"in.0/0": 3}, "no time")
-    with capture_logs() as lines:
-        filled(replace(SELF, window=RowWindow(2, 1)), [[held]], {(0, 0): (40, 0)}, counts={0: 32})
-    assert not lines
+    found: list[tuple[Mapping[str, int], str]] = []
+    asked, counts = replace(SELF, window=RowWindow(window, 1)), {0: cut * 4 // 5}
+    filled(asked, [[held]], {(0, 0): (cut, 0)}, counts=counts, seen_at=seen_at, report=lambda *said: found.append(said))
+    assert found == reported
 
 
 def test_from_the_earliest_all_retained_rows_are_read_and_numbered_from_0():

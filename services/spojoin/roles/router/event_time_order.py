@@ -185,8 +185,12 @@ class EventTimeOrder:
         time = moment(int(times[row]))
         if in_partition:
             high = max(source.ledger.high_time_us, int(times[:row].max(initial=NEVER)))
-            lateness = span(self._lateness_us)
-            return f"event time {time} came after {moment(high)} in its input; the stated lateness is {lateness}"
+            lateness = f"the stated lateness is {span(self._lateness_us)}"
+            if high == self._answered.merged_us:
+                return (
+                    f"event time {time}: its input had no row when others were merged up to {moment(high)}; {lateness}"
+                )
+            return f"event time {time} came after {moment(high)} in its input; {lateness}"
         if times[row] < source.heartbeat_us:
             why = f"a heartbeat of its input had promised nothing before {moment(source.heartbeat_us)}"
         elif self._idle_timeout_us is not None:

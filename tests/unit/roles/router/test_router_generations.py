@@ -280,6 +280,28 @@ def test_a_row_is_late_by_the_rows_that_its_own_generation_takes(refused, refuse
     assert sorted(key for key, is_silent in zip(new.keys(), new.silent(), strict=True) if is_silent) == answered
 
 
+def test_an_input_without_rows_has_reached_what_was_merged_without_it():
+    """Windows are filled again for rows behind 800; the order without a change of query would refuse 700 as well."""
+    old = Stage(RouterMachine(BY_TIME, START, config("r")), partitions=2)
+    old.give(1, replace(rows(0, []), next_offset=1, heartbeat_us=900))
+    old.give(0, rows(0, [500, 800]))
+    old.tick()
+    assert old.keys() == [0, 1]
+    stage = closing(old, BY_TIME, keeps_order=True)
+    stage.router.on_inputs([(0, 0), (0, 1)])
+    found = take_over(stage)
+    begun = beginning_after(Beginning(2, 7), found, BY_TIME, BY_TIME, {0: 0})
+    new = Stage(RouterMachine(BY_TIME, START, config("n"), beginning=replace(begun, starts={})), partitions=2)
+    new.give(0, rows(0, [500, 800]))
+    new.give(1, replace(rows(1, [700, 800, 950]), keys=pa.array([10, 11, 12])))
+    new.do(new.router.flush())
+    assert dict(zip(new.keys(), new.silent(), strict=True)) == {0: 1, 1: 1, 11: 0, 12: 0}
+    (letter,) = new.others
+    assert isinstance(letter, DeadLetter)
+    assert (letter.offset, letter.reason) == (1, "late")
+    assert "its input had no row when others were merged up to 1970-01-01T00:00:00.000800" in letter.detail
+
+
 def test_times_that_had_been_reached_before_the_cut_stay_known_over_generations():
     begun = later({(0, 0): (3, 0)}, highs={(0, 0): 5_000})
     lenient = replace(BY_TIME, order=RowOrder(Order.EVENT_TIME, 1_000))
