@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from spojoin.local.cluster import LocalCluster
-from spojoin.protocol.topology import HEARTBEAT, dead_letter_topic
+from spojoin.protocol.topology import HEARTBEAT
+from tests.support.dead_letters import Letter, dead_letters
 from tests.support.nested_loop import counts
 from tests.support.readings import DOMAIN, SLIDE, WINDOW, digest, joins
 from tests.support.served import PATIENCE_S, SIZES, Served, served
@@ -81,20 +82,6 @@ def write(bootstrap: str, topic: str, stop: threading.Event, pause_s: float) -> 
     assert producer.flush(PATIENCE_S) == 0
 
 
-def letters(bootstrap: str, topic: str, count: int) -> list[tuple[tuple[str, ...], str, bytes]]:
-    """The place, the reason and the value of each dead letter; `count` at least."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed"})
-    consumer.assign([TopicPartition(dead_letter_topic(topic), 0, 0)])
-    found = []
-    while messages := [m for m in consumer.consume(1_000, 5.0 if len(found) < count else 1.0) if not m.error()]:
-        for message in messages:
-            said = {name: value.decode() for name, value in message.headers()}
-            place = tuple(said[f"spojoin-source-{name}"] for name in ("partition", "offset", "row"))
-            found.append((place, said["spojoin-reason"], message.value()))
-    consumer.close()
-    return found
-
-
 def refused() -> list[tuple[str, bytes]]:
     late = [("late", value) for _, _, value in messages() if orjson.loads(value)["at"] == 0]
     return sorted(late + [("type", value) for _, number, value in messages() if is_malformed(number)])
@@ -111,6 +98,10 @@ def test_any_number_of_intakes_gives_the_same_output_and_dead_letters(
     text, stop = TEXT.replace("NAME", f"intakes{intakes}"), threading.Event()
     bootstrap = cluster.broker.bootstrap
     struck = ["router", *(f"intake-{number}" for number in range(intakes))]
+
+    def letters() -> list[Letter]:
+        return dead_letters(bootstrap, running.topics["readings"], PATIENCE_S)
+
     with (
         served(
             cluster,
@@ -133,10 +124,11 @@ def test_any_number_of_intakes_gives_the_same_output_and_dead_letters(
             stop.set()
         feeding.result()
         assert digest(iter(running.output.rows)) == digest(expected())
-        found = letters(bootstrap, running.topics["readings"], len(refused()))
-        rows = set(found)  # without transactions, a killed router may leave letters that its successor writes, too
-        assert sorted((reason, value) for _, reason, value in rows) == refused()
-        assert not is_transactional or len(found) == len(rows)
+        running.until(lambda: len(set(letters())) >= len(refused()), lambda: f"{len(letters())} dead letters")
+    found = letters()  # no service writes any more
+    rows = set(found)  # without transactions, a killed router may leave letters that its successor writes, too
+    assert sorted((letter.reason, letter.value) for letter in rows) == refused()
+    assert not is_transactional or len(found) == len(rows)
 
 
 def strike_in_turn(running: Served, names: list[str]) -> None:

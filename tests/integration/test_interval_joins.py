@@ -19,10 +19,11 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from spojoin.local.cluster import LocalCluster
 from spojoin.protocol.topology import BATCH_ROLES, HEARTBEAT, Role, Topic, topic_name
+from tests.support.dead_letters import dead_letters
 from tests.support.long import first_of
 from tests.support.nested_loop import pairs as pairs_by_definition
 from tests.support.served import PATIENCE_S, Served, as_arrow, served
@@ -221,28 +222,8 @@ def check_dead_letters(bootstrap: str, running: Served) -> None:
         own = late.take(late.stream == stream)
         size = MESSAGE_ROWS if stream == 1 else 1
         places = zip(own.partition.tolist(), (own.number // size).tolist(), (own.number % size).tolist(), strict=True)
-        assert sorted(letters(bootstrap, f"{running.topics[name]}.dlq")) == sorted(("late", *at) for at in places)
-
-
-def letters(bootstrap: str, topic: str) -> Iterator[tuple[str, int, int, int]]:
-    """(reason, partition, offset, row) of all dead letters."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "unused",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-    try:
-        while (message := consumer.poll(PATIENCE_S)).error() is None:
-            fields = {name: value.decode() for name, value in message.headers()}
-            partition, offset, row = (int(fields[f"spojoin-source-{name}"]) for name in ("partition", "offset", "row"))
-            yield fields["spojoin-reason"], partition, offset, row
-        assert message.error().code() == KafkaError._PARTITION_EOF
-    finally:
-        consumer.close()
+        found = dead_letters(bootstrap, running.topics[name], PATIENCE_S)
+        assert sorted((letter.reason, letter.place) for letter in found) == sorted(("late", place) for place in places)
 
 
 def check_state(bootstrap: str, running: Served) -> None:
