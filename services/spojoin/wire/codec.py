@@ -16,11 +16,11 @@ and keep it alive.
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import NamedTuple
 
 import numpy as np
 from google.protobuf.message import DecodeError, EncodeError
+from zlib_ng.zlib_ng import crc32
 
 from spojoin.errors import WireError
 from spojoin.wire._generated import spojoin_pb2 as pb
@@ -61,10 +61,10 @@ def encode(record: Record, *, size_bytes_max: int = SIZE_BYTES_MAX) -> bytes:
         raise WireError(f"a {type(record).__name__} takes {size} bytes, more than the limit of {size_bytes_max}")
     body_crc = 0
     for chunk in columns.chunks:
-        body_crc = zlib.crc32(chunk, body_crc)
+        body_crc = crc32(chunk, body_crc)
     checked = _CHECKED.pack(VERSION, len(header), columns.size, body_crc)
     head = b"".join((checked, header, pad))
-    return b"".join((MAGIC, zlib.crc32(head).to_bytes(4, "little"), head, *columns.chunks))
+    return b"".join((MAGIC, crc32(head).to_bytes(4, "little"), head, *columns.chunks))
 
 
 def _header(form: Form, record: Record, envelope: pb.Envelope, columns: ColumnWriter) -> bytes:
@@ -83,7 +83,7 @@ def decode(data: bytes | memoryview, *, size_bytes_max: int = SIZE_BYTES_MAX) ->
     view = _aligned(data)
     envelope, body_at, body_crc = _open(view, size_bytes_max)
     body = view[body_at:]
-    if zlib.crc32(body) != body_crc:
+    if crc32(body) != body_crc:
         raise WireError(f"the columns of a message of {len(view)} bytes do not match their CRC-32: they were altered")
     form = _form(envelope)
     columns = ColumnReader(envelope.columns, body, form.kind.__name__)
@@ -127,7 +127,7 @@ def _open(view: memoryview, size_bytes_max: int) -> tuple[pb.Envelope, int, int]
     body_at = header_end + -header_end % ALIGNMENT_BYTES
     if body_at + body_size != len(view):
         raise WireError(f"a message has {len(view)} bytes, but claims {body_at + body_size}: truncated or altered")
-    if zlib.crc32(view[_CHECKED_FROM:body_at]) != crc:
+    if crc32(view[_CHECKED_FROM:body_at]) != crc:
         raise WireError(f"the header of a message of {len(view)} bytes does not match its CRC-32: it was altered")
     return _envelope(view[_PREFIX.size : header_end]), body_at, body_crc
 
