@@ -145,7 +145,7 @@ class World:
 
         A topic whose records now pass by reference may have records from an earlier packing, until a later packing
         reads and trims them. If some runs of an expired batch were trimmed, the others stay until the next batch is
-        made. If the answerer that sorts a batch is lost, the runs that it has sent stay until a frame searches the
+        made. If the answerer that sorts a batch is gone, the runs that it has sent stay until a frame searches the
         batch, and another answerer sends the rest.
         """
         if topic in DERIVED and all(target[0] is not topic for p in self.processes for target in p.cursors):
@@ -164,14 +164,14 @@ class World:
         return sum(r.batch_id >= live[r.stream] for r in runs)
 
     def _is_left_unmade(self, run: Run) -> bool:
-        """Whether the answerer that sorts a run's batch is lost, and no frame searches the batch (rule P22.10)."""
-        loss = self.scenario.loss
-        if loss is None or not self._packing.packing.has_answerers:
+        """Whether the answerer that sorts a run's batch is gone, and no frame searches the batch (rule P22.10)."""
+        if not self._packing.packing.has_answerers:
             return False
+        answerers = {process.post.number for process in self.processes if process.post.is_answerer}
         frames = [(frame.workers, frame.slices[run.stream]) for frame in self.frames.accepted]
         is_searched = run.batch_id < frames[-1][1].handover_batch
         return not is_searched and any(
-            piece.seals and piece.batch_id == run.batch_id and run.batch_id % workers == loss.worker
+            piece.seals and piece.batch_id == run.batch_id and run.batch_id % workers not in answerers
             for workers, piece in frames
         )
 
