@@ -20,7 +20,7 @@ from spojoin.errors import QueryError
 from spojoin.model import EmitOn
 from spojoin.query.durations import DURATION_EXPECTED, parse_count, parse_duration_us
 from spojoin.query.nodes import DIALECT
-from spojoin.query.places import PlaceAt
+from spojoin.query.places import Correctable, PlaceAt
 from spojoin.windows import RowWindow, TimeWindow, Window
 
 WINDOW_EXPECTED = "WINDOW AS (SLIDE INTERVAL '10K' ON '100K')"
@@ -68,7 +68,7 @@ def split_window(sql: str, line_at: PlaceAt) -> tuple[str, Window | None]:
     for expected, token in zip(_WINDOW_SHAPE, clause, strict=False):
         fits = token.token_type is TokenType.STRING if expected == "'" else token.text.upper() == expected
         if not fits:
-            raise QueryError(f"window: found '{token.text}', expected {WINDOW_EXPECTED}", line_at(token.start))
+            raise _other_window(sql, tokens, begin, token, line_at)
     if len(clause) < len(_WINDOW_SHAPE):
         raise QueryError(f"window: the clause is incomplete, expected {WINDOW_EXPECTED}", line_at(tokens[-1].start))
     # without this check, the text after the window would be read as a part of the condition before it
@@ -77,6 +77,35 @@ def split_window(sql: str, line_at: PlaceAt) -> tuple[str, Window | None]:
         raise QueryError(message, line_at(rest[0].start))
     start = tokens[starts[0]].start
     return _blanked(sql, start, clause[-1].end + 1), _window(clause[4].text, clause[6].text, line_at(start))
+
+
+def _other_window(sql: str, tokens: Sequence[Token], begin: int, found: Token, line_at: PlaceAt) -> QueryError:
+    """The error for a clause in other words, corrected to a window of the one or two sizes that it gives.
+
+    begin: the first token of the clause; found: the first one that doesn't fit
+    """
+    line = line_at(found.start)
+    message = f"window: found '{found.text}', expected "
+    opening = next((k for k in range(begin, len(tokens)) if tokens[k].token_type is TokenType.L_PAREN), len(tokens))
+    closing = _closing_parenthesis(tokens, opening)
+    if closing is None or any(token.text.upper() == "FOLLOWING" for token in tokens[opening:closing]):
+        return QueryError(message + WINDOW_EXPECTED, line)
+    sizes = [_size_given(match) for match in _DISTANCE.finditer(sql, tokens[opening].end + 1, tokens[closing].start)]
+    if len(sizes) == 1:  # each row has a window of its own
+        sizes = ["1" if parse_duration_us(sizes[0]) is None else "1 ms", *sizes]
+    try:
+        slide, length = sorted(sizes, key=lambda size: _size(size, "size", line)[0])
+        _window(slide, length, line)
+    except (QueryError, ValueError):
+        return QueryError(message + WINDOW_EXPECTED, line)
+    clause = f"AS (SLIDE INTERVAL '{slide}' ON '{length}')"
+    return Correctable(f"{message}WINDOW {clause}", line, [(tokens[begin].start, tokens[closing].end + 1, clause)])
+
+
+def _size_given(match: re.Match[str]) -> str:
+    """A size with its unit, if a unit follows."""
+    size, unit = match[1].strip("'"), match[2]
+    return f"{size} {unit}" if unit is not None and parse_duration_us(f"{size} {unit}") is not None else size
 
 
 def _window(slide_text: str, length_text: str, line: int) -> Window:
@@ -278,9 +307,8 @@ def _split_tolerance(sql: str, tokens: Sequence[Token], line_at: PlaceAt) -> tup
     if k is None:
         return sql, None
     given = _DISTANCE.match(sql, tokens[k].end + 1)
-    distance, word = ("", None) if given is None else (given[1].strip("'"), given[2])
-    has_unit = word is not None and parse_duration_us(f"{distance} {word}") is not None
-    duration = f"{distance} {word}" if has_unit else distance
+    distance, duration = ("", "") if given is None else (given[1].strip("'"), _size_given(given))
+    has_unit = duration != distance
     is_number = given is not None and not has_unit and not given[0].lstrip().upper().startswith(("INTERVAL", "'"))
     if given is None or not (is_number or parse_duration_us(duration) is not None):
         message = f"{_TOLERANCE} is not followed by a distance: expected {DURATION_EXPECTED}, or a number"
