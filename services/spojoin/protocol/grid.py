@@ -52,6 +52,10 @@ class Grid:
         """What a worker holds; None if its number is beyond the grid."""
         return Share(worker % self.columns, self.columns, self.by_key) if worker < self.workers else None
 
+    def holds_alike(self, other: Grid) -> bool:
+        """Whether the columns of both grids hold the same, so that rows of one answer frames of the other."""
+        return (self.columns, self.by_key) == (other.columns, other.by_key)
+
     def asked(self, frame_id: int, column: int) -> int:  # P19.2
         """The worker that answers for a column of a frame: the one in the frame's row, frame id modulo rows."""
         return frame_id % self.rows * self.columns + column

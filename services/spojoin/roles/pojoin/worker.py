@@ -193,7 +193,7 @@ class GridChanges:
         grid = grid_of(frame)
         if self._changes and self.last == grid:
             return range(0)
-        has_stand_ins = all(change.grid.columns == grid.columns for change in self._changes)  # P19.11
+        has_stand_ins = all(change.grid.holds_alike(grid) for change in self._changes)  # P19.11
         self._changes.append(GridChange(frame.frame_id, grid))
         return range(0) if has_stand_ins else range(grid.workers, self.workers_max)
 

@@ -37,6 +37,12 @@ def test_rows_that_leave_are_not_abandoned_while_columns_stay():
     assert left == [[], [], [], [2, 3, 4, 5], [1, 2, 3, 4, 5]]
 
 
+def test_rows_that_leave_while_columns_become_columns_by_key_are_abandoned():
+    grids, shapes = GridChanges(), [(6, False), (4, True), (2, True), (2, False)]
+    frames = [make_frame(frame_id=i, workers=n, columns=2, columns_by_key=by_key) for i, (n, by_key) in enumerate(shapes)]
+    assert [list(grids.accept_frame(each)) for each in frames] == [[], [4, 5], [2, 3, 4, 5], [2, 3, 4, 5]]
+
+
 def test_workers_that_fill_no_row_are_abandoned():
     grids, left = followed((0, 5, 1), (1, 5, 2), (2, 5, 3), (3, 5, 9))
     assert left == [[], [4], [3, 4], []]
