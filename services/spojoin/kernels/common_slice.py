@@ -1,11 +1,14 @@
 """The stored tuples that all probes' slices hold, counted for two predicates in logarithmic time.
 
-A frame's probes all see what was stored before the frame, and differ in what they see of the frame itself. The former
-are ranked anew among themselves; the second predicate's ranks in the order of the first are a permutation, in which
-each probe asks for a rectangle.
+A frame's probes all see what was stored before the frame, and differ in what they see of the frame itself; of that, its
+later half sees the earlier half, and so on. What probes have in common is ranked anew among itself; the second
+predicate's ranks in the order of the first are a permutation, in which each probe asks for a rectangle.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +21,63 @@ from spojoin.kernels.wavelet import build, rectangle_counts
 
 Two = tuple[U16, U16]
 
-#: A matrix pays from so many tuples, which are compared with a probe in the time of a rectangle, and so many probes,
-#: which are compared with a tuple in the time of its place in the matrix (measured).
-TUPLES_MIN, PROBES_MIN = 2_048, 512
+#: A matrix pays from so many probes on, which are compared with a tuple in the time of its place in the matrix, and
+#: from so many tuples, which are compared with a probe in the time of a rectangle (measured); where tuples are also
+#: weighed, `masked` has numbers of its own.
+PROBES_MIN, TUPLES_MIN = 512, 1_536
 
 
-def common_slice(slice_lo: I64, slice_hi: I64) -> tuple[int, int]:
-    """The arrival offsets [begin, end) that are in all probes' slices; empty, (0, 0), where counting it doesn't pay."""
-    if len(slice_lo) < PROBES_MIN:
-        return 0, 0
-    begin, end = int(slice_lo.max()), int(slice_hi.min())
-    return (begin, end) if end - begin >= TUPLES_MIN else (0, 0)
+class Common(NamedTuple):
+    """Stored tuples with arrival offsets [begin, end), which all slices of some probes hold."""
+
+    probes: slice
+    begin: int
+    end: int
+
+
+class Rest(NamedTuple):
+    """What else these probes' slices hold: for each of them the arrival offsets [lo, hi), int64 (k,) each."""
+
+    probes: slice
+    lo: I64
+    hi: I64
+
+
+def divided(
+    slice_lo: I64, slice_hi: I64, tuples_min: int, first: int = 0, held: tuple[int, int] | None = None
+) -> Iterator[Common | Rest]:
+    """All probes' slices in pieces: what probes have in common, at least `tuples_min` tuples each, and the rest.
+
+    Halves of the probes have more in common than all of them: of the frame itself, the later half sees the earlier one.
+
+    first: the number of the first probe; held: the offsets that all these slices hold and that another piece has
+    """
+    m = len(slice_lo)
+    probes = slice(first, first + m)
+    if m >= PROBES_MIN:
+        low, high = int(slice_lo.max()), int(slice_hi.min())
+        for begin, end in [(low, high)] if held is None else [(low, held[0]), (held[1], high)]:
+            if end - begin >= tuples_min:
+                held = (begin, end) if held is None else (min(begin, held[0]), max(end, held[1]))
+                yield Common(probes, begin, end)
+    half = m // 2
+    if half >= PROBES_MIN and _gain_of_halves(slice_lo, slice_hi, half, held) >= tuples_min:
+        yield from divided(slice_lo[:half], slice_hi[:half], tuples_min, first, held)
+        yield from divided(slice_lo[half:], slice_hi[half:], tuples_min, first + half, held)
+    elif held is None:
+        yield Rest(probes, slice_lo, slice_hi)
+    else:
+        if (slice_lo < held[0]).any():
+            yield Rest(probes, slice_lo, np.full_like(slice_hi, held[0]))
+        if (slice_hi > held[1]).any():
+            yield Rest(probes, np.full_like(slice_lo, held[1]), slice_hi)
+
+
+def _gain_of_halves(slice_lo: I64, slice_hi: I64, half: int, held: tuple[int, int] | None) -> int:
+    """How many tuples a half of the probes may have in common besides the held ones."""
+    if held is None:
+        return int((slice_hi - slice_lo).max())
+    return max(held[0] - int(slice_lo[:half].max()), int(slice_hi[half:].min()) - held[1])
 
 
 def count_common(ranks: Two, starts: Two, lengths: Two, begin: int, end: int) -> I64:

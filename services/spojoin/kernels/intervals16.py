@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spojoin.arrays import I64, U16, Unsigned
-from spojoin.kernels.common_slice import common_slice, count_common
+from spojoin.kernels.common_slice import PROBES_MIN, TUPLES_MIN, Common, count_common, divided
 from spojoin.kernels.compile import inlined, kernel, trailing_zeros
 from spojoin.kernels.permutation import invert, positions, sort_places
 from spojoin.kernels.ranks import SortedKeys, rank_intervals, sorted_keys
@@ -101,14 +101,14 @@ def and_counts(
     ranks: per predicate uint16 (n,), the stored positions by arrival; starts, lengths: per predicate uint16 (m,);
     slice_lo, slice_hi: int64 (m,) arrival offsets within [0, n]. Returns int64 (m,).
     """
-    if len(ranks) == 2:
-        return _counts_of_two(ranks, starts, lengths, slice_lo, slice_hi)
-    if len(ranks) == 1:
+    if len(ranks) == 1 or (len(ranks) == 2 and len(slice_lo) < PROBES_MIN):
         return scan_counts(ranks, starts, lengths, slice_lo, slice_hi)
     few = len(ranks[0]) // _RARE
     shortest = reduce(np.minimum, lengths)
     rare = np.flatnonzero(shortest <= few)
-    if len(rare) < _RARE_PROBES_MIN:
+    if len(ranks) == 2 and 2 * len(rare) < len(shortest):
+        return _count_of_two(ranks, starts, lengths, slice_lo, slice_hi)
+    if len(ranks) == 2 or len(rare) < _RARE_PROBES_MIN:
         return scan_counts(ranks, starts, lengths, slice_lo, slice_hi)
     counts = np.empty(len(slice_lo), np.int64)
     _count_rarest(ranks, np.stack(starts), np.stack(lengths), (slice_lo, slice_hi), rare, counts)
@@ -119,21 +119,18 @@ def and_counts(
     return counts
 
 
-def _counts_of_two(
+def _count_of_two(
     ranks: Sequence[U16], starts: Sequence[U16], lengths: Sequence[U16], slice_lo: I64, slice_hi: I64
 ) -> I64:
-    """`and_counts` of two predicates: what all slices hold at once, then what is before and behind it.
-
-    The compiled code looks for rare ones itself: an array more or less is felt here.
-    """
-    begin, end = common_slice(slice_lo, slice_hi)
-    if begin == end:
-        return scan_counts(ranks, starts, lengths, slice_lo, slice_hi)
-    first, second = ranks
-    counts = count_common((first, second), (starts[0], starts[1]), (lengths[0], lengths[1]), begin, end)
-    if (slice_lo < begin).any():
-        counts += scan_counts(ranks, starts, lengths, slice_lo, np.full_like(slice_hi, begin))
-    counts += scan_counts(ranks, starts, lengths, np.full_like(slice_lo, end), slice_hi)
+    """`and_counts` of two predicates: what slices have in common at once, and the rest tuple by tuple."""
+    counts = np.zeros(len(slice_lo), np.int64)
+    for piece in divided(slice_lo, slice_hi, TUPLES_MIN):
+        probes = piece.probes
+        asked = (starts[0][probes], starts[1][probes]), (lengths[0][probes], lengths[1][probes])
+        if isinstance(piece, Common):
+            counts[probes] += count_common((ranks[0], ranks[1]), *asked, piece.begin, piece.end)
+        else:
+            counts[probes] += scan_counts(ranks, *asked, piece.lo, piece.hi)
     return counts
 
 

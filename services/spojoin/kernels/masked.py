@@ -7,13 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from spojoin.arrays import I64, U16
-from spojoin.kernels.common_slice import common_slice, sum_common
+from spojoin.kernels.common_slice import PROBES_MIN, Common, divided, sum_common
 from spojoin.kernels.compile import inlined, kernel
 from spojoin.kernels.intervals16 import and_counts, scan_counts
 from spojoin.kernels.lanes import SHORTS, sum_admitted
 
 #: Stored tuples that are weighed at once: the masks of so many stay in the cache.
 _BLOCK = 2048
+
+#: From so many tuples that slices have in common a matrix of their sums pays: weights of 16 bits are added up in lanes,
+#: others one by one (measured).
+_SHORTS_MIN, _LONGS_MIN = 4_096, 1_024
 
 
 def masked_sums(
@@ -22,24 +26,28 @@ def masked_sums(
     """What `intervals16.and_counts` counts, int64 (m,), and the weights of it, int64 (k, m); weights: int64 (k, n)."""
     if not len(weights):
         return and_counts(ranks, starts, lengths, slice_lo, slice_hi), np.zeros((0, len(slice_lo)), np.int64)
-    begin, end = common_slice(slice_lo, slice_hi) if len(ranks) == 2 else (0, 0)
-    if begin == end:
+    if len(ranks) != 2 or len(slice_lo) < PROBES_MIN:
         return _scanned(ranks, starts, lengths, slice_lo, slice_hi, weights)
-    first, second = ranks
-    found = sum_common((first, second), (starts[0], starts[1]), (lengths[0], lengths[1]), begin, end, weights)
-    if (slice_lo < begin).any():
-        before = _scanned(ranks, starts, lengths, slice_lo, np.full_like(slice_hi, begin), weights)
-        found = found[0] + before[0], found[1] + before[1]
-    behind = _scanned(ranks, starts, lengths, np.full_like(slice_lo, end), slice_hi, weights)
-    return found[0] + behind[0], found[1] + behind[1]
+    tuples_min = _SHORTS_MIN if _are_short(weights) else _LONGS_MIN
+    counts, found = np.zeros(len(slice_lo), np.int64), np.zeros((len(weights), len(slice_lo)), np.int64)
+    for piece in divided(slice_lo, slice_hi, tuples_min):
+        probes = piece.probes
+        asked = (starts[0][probes], starts[1][probes]), (lengths[0][probes], lengths[1][probes])
+        if isinstance(piece, Common):
+            of_piece = sum_common((ranks[0], ranks[1]), *asked, piece.begin, piece.end, weights)
+        else:
+            of_piece = _scanned(ranks, *asked, piece.lo, piece.hi, weights)
+        counts[probes] += of_piece[0]
+        found[:, probes] += of_piece[1]
+    return counts, found
 
 
 def _scanned(
     ranks: Sequence[U16], starts: Sequence[U16], lengths: Sequence[U16], slice_lo: I64, slice_hi: I64, weights: I64
 ) -> tuple[I64, I64]:
     counts, found = np.empty(len(slice_lo), np.int64), np.zeros((len(weights), len(slice_lo)), np.int64)
-    least = weights.min(axis=1, initial=0)
-    if len(ranks) == 2 and (weights.max(axis=1, initial=0) - least < 1 << 16).all():
+    if len(ranks) == 2 and _are_short(weights):
+        least = weights.min(axis=1, initial=0)
         above = (weights - least[:, None]).astype(np.uint16)
         for row, base, of_row in zip(above, least.tolist(), found, strict=True):
             of_two = ranks[0], ranks[1], starts[0], starts[1], lengths[0], lengths[1]
@@ -49,6 +57,11 @@ def _scanned(
         stacked = np.stack(ranks), np.stack(starts), np.stack(lengths)
         _add_masked(*stacked, slice_lo, slice_hi, np.ascontiguousarray(weights), found)
     return counts, found
+
+
+def _are_short(weights: I64) -> bool:
+    """Whether the weights of each row, int64 (k, n), and 0 lie within 16 bits of each other."""
+    return bool((weights.max(axis=1, initial=0) - weights.min(axis=1, initial=0) < 1 << 16).all())
 
 
 @kernel

@@ -45,7 +45,10 @@ def test_the_matches_of_a_slice_are_found(pays_from, case, data, limit):
     slices = [sorted(data.draw(st.tuples(end, end))) for _ in probes]
     lo, hi = (np.array([s[i] for s in slices], np.int64) for i in (0, 1))
     arguments = scan_arguments(ops, stored, probes)
-    with patch.multiple(common_slice, TUPLES_MIN=pays_from[0], PROBES_MIN=pays_from[1]):
+    with (
+        patch.object(common_slice, "PROBES_MIN", pays_from[1]),
+        patch.multiple(intervals16, TUPLES_MIN=pays_from[0], PROBES_MIN=pays_from[1]),
+    ):
         counts, offsets, partners = intervals16.and_collect(*arguments, lo, hi, limit)
         assert intervals16.and_counts(*arguments, lo, hi).tolist() == counts.tolist()
     for q, probe in enumerate(probes):
@@ -101,11 +104,63 @@ def test_what_all_slices_hold_is_counted_at_every_size(n, complements):
         assert counts[q] == holds.sum()
 
 
-def test_a_slice_pays_from_so_many_probes_and_tuples_on():
-    begins, tuples = np.full(common_slice.PROBES_MIN, 2), common_slice.TUPLES_MIN
-    assert common_slice.common_slice(begins, begins + tuples) == (2, 2 + tuples)
-    assert common_slice.common_slice(begins, begins + tuples - 1) == (0, 0)
-    assert common_slice.common_slice(begins[1:], begins[1:] + tuples) == (0, 0)
+@pytest.mark.parametrize("slices", ["all before, and itself", "only itself", "a window that moves"])
+@pytest.mark.parametrize("rare", [0.0, 0.1, 0.9])
+def test_a_large_frame_is_counted_as_one_by_one(rare, slices):
+    random, m = np.random.default_rng(int(10 * rare)), 4 * common_slice.PROBES_MIN
+    before = {"all before, and itself": 2_000, "only itself": 0, "a window that moves": 1_700}[slices]
+    n, hi = before + m, before + np.arange(m)
+    lo = np.maximum(hi - before, 0) if slices == "a window that moves" else np.zeros(m, np.int64)
+    ranks = [random.permutation(n).astype(np.uint16) for _ in range(2)]
+    begins = random.integers(0, n, (2, m))
+    ends = np.where(random.random((2, m)) < rare, begins + 3, random.integers(begins, n)).clip(0, n)
+    wrapped = [intervals16.wrapped_intervals(begins[p], ends[p], n, bool(p)) for p in range(2)]
+    starts, lengths = ([each[k] for each in wrapped] for k in range(2))
+    with patch.object(intervals16, "TUPLES_MIN", 300):
+        counts = intervals16.and_counts(ranks, starts, lengths, lo, hi)
+    for q in range(m):
+        first, second = (ranks[p][lo[q] : hi[q]] for p in range(2))
+        holds = (begins[0, q] <= first) & (first < ends[0, q]) & ~((begins[1, q] <= second) & (second < ends[1, q]))
+        assert counts[q] == np.count_nonzero(holds)
+
+
+def seen(pieces, m, n):
+    """How often the pieces give each of n tuples to each of m probes, (m, n)."""
+    found = np.zeros((m, n), np.int64)
+    for probes, lo, hi in pieces:
+        rows = range(m)[probes]
+        for row, begin, end in zip(rows, np.broadcast_to(lo, len(rows)), np.broadcast_to(hi, len(rows)), strict=True):
+            found[row, begin:end] += 1
+    return found
+
+
+@pytest.mark.parametrize("is_ascending", [True, False])
+@given(data=st.data(), probes_min=st.integers(1, 4), tuples_min=st.integers(1, 5))
+def test_pieces_hold_each_slice_once(is_ascending, data, probes_min, tuples_min):
+    m, n = data.draw(st.integers(1, 20)), 30
+    ends = st.lists(st.integers(0, n), min_size=m, max_size=m)
+    lo, hi = (np.array(sorted(each) if is_ascending else each) for each in (data.draw(ends), data.draw(ends)))
+    lo, hi = np.minimum(lo, hi), np.maximum(lo, hi)
+    with patch.object(common_slice, "PROBES_MIN", probes_min):
+        pieces = list(common_slice.divided(lo, hi, tuples_min))
+    tuples = np.arange(n)
+    assert (seen(pieces, m, n) == ((lo[:, None] <= tuples) & (tuples < hi[:, None]))).all()
+    for piece in pieces:
+        if isinstance(piece, common_slice.Common):
+            assert piece.end - piece.begin >= tuples_min
+            assert len(range(m)[piece.probes]) >= probes_min
+
+
+def test_what_a_frame_sees_of_itself_is_halved_while_that_pays():
+    m, before = 8 * common_slice.PROBES_MIN, 100
+    pieces = list(common_slice.divided(np.zeros(m, np.int64), before + np.arange(m), m // 4))
+    common = [(each.probes.start, each.begin, each.end) for each in pieces if isinstance(each, common_slice.Common)]
+    quarter = m // 4
+    assert common == [
+        (quarter, 0, before + quarter),
+        (2 * quarter, 0, before + 2 * quarter),
+        (3 * quarter, before + 2 * quarter, before + 3 * quarter),
+    ]
 
 
 def test_more_tuples_than_ranks_are_refused():
