@@ -38,8 +38,12 @@ def test_rows_that_leave_are_not_abandoned_while_columns_stay():
 
 
 def test_rows_that_leave_while_columns_become_columns_by_key_are_abandoned():
-    grids, shapes = GridChanges(), [(6, False), (4, True), (2, True), (2, False)]
-    frames = [make_frame(frame_id=i, workers=n, columns=2, columns_by_key=by_key) for i, (n, by_key) in enumerate(shapes)]
+    shapes = [(6, False), (4, True), (2, True), (2, False)]
+    grids = GridChanges()
+    frames = (
+        make_frame(frame_id=i, workers=workers, columns=2, columns_by_key=by_key)
+        for i, (workers, by_key) in enumerate(shapes)
+    )
     assert [list(grids.accept_frame(each)) for each in frames] == [[], [4, 5], [2, 3, 4, 5], [2, 3, 4, 5]]
 
 
