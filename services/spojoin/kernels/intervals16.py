@@ -106,6 +106,7 @@ def and_counts(
     few = len(ranks[0]) // _RARE
     shortest = reduce(np.minimum, lengths)
     rare = np.flatnonzero(shortest <= few)
+    # A scan answers rare ones from few tuples, a matrix in the same time as others: it pays unless most are rare.
     if len(ranks) == 2 and 2 * len(rare) < len(shortest):
         return _count_of_two(ranks, starts, lengths, slice_lo, slice_hi)
     if len(ranks) == 2 or len(rare) < _RARE_PROBES_MIN:
