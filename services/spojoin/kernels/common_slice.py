@@ -35,7 +35,7 @@ class Common(NamedTuple):
     end: int
 
 
-class Rest(NamedTuple):
+class Remainder(NamedTuple):
     """What else these probes' slices hold: for each of them the arrival offsets [lo, hi), int64 (k,) each."""
 
     probes: slice
@@ -45,7 +45,7 @@ class Rest(NamedTuple):
 
 def divided(
     slice_lo: I64, slice_hi: I64, tuples_min: int, first: int = 0, held: tuple[int, int] | None = None
-) -> Iterator[Common | Rest]:
+) -> Iterator[Common | Remainder]:
     """All probes' slices in pieces: what probes have in common, at least `tuples_min` tuples each, and the rest.
 
     Halves of the probes have more in common than all of them: of the frame itself, the later half sees the earlier one.
@@ -65,12 +65,12 @@ def divided(
         yield from divided(slice_lo[:half], slice_hi[:half], tuples_min, first, held)
         yield from divided(slice_lo[half:], slice_hi[half:], tuples_min, first + half, held)
     elif held is None:
-        yield Rest(probes, slice_lo, slice_hi)
+        yield Remainder(probes, slice_lo, slice_hi)
     else:
         if (slice_lo < held[0]).any():
-            yield Rest(probes, slice_lo, np.full_like(slice_hi, held[0]))
+            yield Remainder(probes, slice_lo, np.full_like(slice_hi, held[0]))
         if (slice_hi > held[1]).any():
-            yield Rest(probes, np.full_like(slice_lo, held[1]), slice_hi)
+            yield Remainder(probes, np.full_like(slice_lo, held[1]), slice_hi)
 
 
 def _gain_of_halves(slice_lo: I64, slice_hi: I64, half: int, held: tuple[int, int] | None) -> int:
