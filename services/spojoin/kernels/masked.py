@@ -19,6 +19,8 @@ _BLOCK = 2048
 #: others one by one (measured).
 _SHORTS_MIN, _LONGS_MIN = 4_096, 1_024
 
+Shorts = tuple[U16, list[int]]
+
 
 def masked_sums(
     ranks: Sequence[U16], starts: Sequence[U16], lengths: Sequence[U16], slice_lo: I64, slice_hi: I64, weights: I64
@@ -26,9 +28,10 @@ def masked_sums(
     """What `intervals16.and_counts` counts, int64 (m,), and the weights of it, int64 (k, m); weights: int64 (k, n)."""
     if not len(weights):
         return and_counts(ranks, starts, lengths, slice_lo, slice_hi), np.zeros((0, len(slice_lo)), np.int64)
+    shorts = _shorts(weights) if len(ranks) == 2 else None
     if len(ranks) != 2 or len(slice_lo) < PROBES_MIN:
-        return _scanned(ranks, starts, lengths, slice_lo, slice_hi, weights)
-    tuples_min = _SHORTS_MIN if _are_short(weights) else _LONGS_MIN
+        return _scanned(ranks, starts, lengths, slice_lo, slice_hi, weights, shorts)
+    tuples_min = _LONGS_MIN if shorts is None else _SHORTS_MIN
     counts, found = np.zeros(len(slice_lo), np.int64), np.zeros((len(weights), len(slice_lo)), np.int64)
     for piece in divided(slice_lo, slice_hi, tuples_min):
         probes = piece.probes
@@ -36,20 +39,25 @@ def masked_sums(
         if isinstance(piece, Common):
             of_piece = sum_common((ranks[0], ranks[1]), *asked, piece.begin, piece.end, weights)
         else:
-            of_piece = _scanned(ranks, *asked, piece.lo, piece.hi, weights)
+            of_piece = _scanned(ranks, *asked, piece.lo, piece.hi, weights, shorts)
         counts[probes] += of_piece[0]
         found[:, probes] += of_piece[1]
     return counts, found
 
 
 def _scanned(
-    ranks: Sequence[U16], starts: Sequence[U16], lengths: Sequence[U16], slice_lo: I64, slice_hi: I64, weights: I64
+    ranks: Sequence[U16],
+    starts: Sequence[U16],
+    lengths: Sequence[U16],
+    slice_lo: I64,
+    slice_hi: I64,
+    weights: I64,
+    shorts: Shorts | None,
 ) -> tuple[I64, I64]:
     counts, found = np.empty(len(slice_lo), np.int64), np.zeros((len(weights), len(slice_lo)), np.int64)
-    if len(ranks) == 2 and _are_short(weights):
-        least = weights.min(axis=1, initial=0)
-        above = (weights - least[:, None]).astype(np.uint16)
-        for row, base, of_row in zip(above, least.tolist(), found, strict=True):
+    if shorts is not None:
+        above, least = shorts
+        for row, base, of_row in zip(above, least, found, strict=True):
             of_two = ranks[0], ranks[1], starts[0], starts[1], lengths[0], lengths[1]
             _add_masked_shorts(*of_two, slice_lo, slice_hi, row, base, counts, of_row)
     else:
@@ -59,9 +67,12 @@ def _scanned(
     return counts, found
 
 
-def _are_short(weights: I64) -> bool:
-    """Whether the weights of each row, int64 (k, n), and 0 lie within 16 bits of each other."""
-    return bool((weights.max(axis=1, initial=0) - weights.min(axis=1, initial=0) < 1 << 16).all())
+def _shorts(weights: I64) -> Shorts | None:
+    """Weights, int64 (k, n), in 16 bits: above the least of each row and 0, and these; None if some don't fit."""
+    least = weights.min(axis=1, initial=0)
+    if not (weights.max(axis=1, initial=0) - least < 1 << 16).all():
+        return None
+    return (weights - least[:, None]).astype(np.uint16), least.tolist()
 
 
 @kernel

@@ -7,8 +7,8 @@ from spojoin.roles.pojoin.worker import GridChanges
 from tests.support.frames import make_frame
 
 
-def frame(frame_id, workers, columns=0):
-    return make_frame(frame_id=frame_id, workers=workers, columns=columns)
+def frame(frame_id, workers, columns=0, by_key=False):
+    return make_frame(frame_id=frame_id, workers=workers, columns=columns, columns_by_key=by_key)
 
 
 def followed(*frames):
@@ -38,13 +38,8 @@ def test_rows_that_leave_are_not_abandoned_while_columns_stay():
 
 
 def test_rows_that_leave_while_columns_become_columns_by_key_are_abandoned():
-    shapes = [(6, False), (4, True), (2, True), (2, False)]
-    grids = GridChanges()
-    frames = (
-        make_frame(frame_id=i, workers=workers, columns=2, columns_by_key=by_key)
-        for i, (workers, by_key) in enumerate(shapes)
-    )
-    assert [list(grids.accept_frame(each)) for each in frames] == [[], [4, 5], [2, 3, 4, 5], [2, 3, 4, 5]]
+    _, left = followed((0, 6, 2), (1, 4, 2, True), (2, 2, 2, True), (3, 2, 2))
+    assert left == [[], [4, 5], [2, 3, 4, 5], [2, 3, 4, 5]]
 
 
 def test_workers_that_fill_no_row_are_abandoned():
